@@ -1,0 +1,73 @@
+# Every target sets up what it needs; nothing outside .venv and the Maven cache is touched.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help preflight setup demo demo-kafka check test bench prove soak lock clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Spark's workers start the interpreter named here; a `python3` of the PATH has no pyarrow.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYTHON
+
+ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+preflight:
+	@sh tools/preflight.sh
+
+$(VENV)/.created: | preflight
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: requirements.txt $(VENV)/.created
+	@echo "installing the locked packages (pyspark alone is 450 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@
+
+$(VENV)/.project: pyproject.toml $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.jars: src/holdfast/run/jars.lock $(VENV)/.project
+	@echo "downloading the locked jars"
+	@$(BIN)/python -m holdfast.run.jars
+	@touch $@
+
+setup: preflight $(VENV)/.jars ## everything into .venv, and the locked jars into the Maven cache
+
+demo: setup ## the demo: files to Delta, killed and restarted
+	@$(BIN)/holdfast demo $(ARGS)
+
+demo-kafka: setup ## the demo from a real Kafka broker
+	@$(BIN)/holdfast demo --kafka $(ARGS)
+
+check: setup ## format, lint, types, layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+test: setup ## all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## measure against plain Spark
+	@$(BIN)/python -m bench $(ARGS)
+
+prove: setup ## kill a driver at every crash point and count the rows
+	@$(BIN)/python -m prove $(ARGS)
+
+soak: setup ## the same, for as long as wanted
+	@$(BIN)/python -m prove --soak $(ARGS)
+
+lock: setup ## resolve requirements.in and the jars anew
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command "make lock" --output-file requirements.txt requirements.in
+	@$(BIN)/python tools/lock_jars.py
+
+clean: ## remove what was built here; the Maven cache stays
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,53 @@
+"""`holdfast jobs`: what a pipeline declares."""
+
+import json
+
+import click
+
+from holdfast import ops
+from holdfast.model.definition import Job, Output, Source
+from holdfast.run.pipeline import Pipeline
+
+
+@click.command()
+@click.argument("target", metavar="MODULE[:PIPELINE]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+def jobs(target: str, *, as_json: bool) -> None:
+    """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
+    pipeline = ops.load(target)
+    if as_json:
+        click.echo(json.dumps({"pipeline": pipeline.name, "jobs": _listed(pipeline)}, indent=2))
+        return
+    for job in pipeline.jobs:
+        click.echo(f"{job.name}  ({job.declared})")
+        click.echo(f"  reads       {', '.join(_source(source) for source in job.reads)}")
+        click.echo(f"  writes      {', '.join(_output(output) for output in job.writes)}")
+        click.echo(f"  checkpoint  {_location(pipeline, job)}")
+
+
+def _listed(pipeline: Pipeline) -> list[dict[str, object]]:
+    return [
+        {
+            "name": job.name,
+            "declared": str(job.declared),
+            "reads": [_source(source) for source in job.reads],
+            "writes": [_output(output) for output in job.writes],
+            "checkpoint": _location(pipeline, job),
+            "proven": job.proven,
+        }
+        for job in pipeline.jobs
+    ]
+
+
+def _location(pipeline: Pipeline, job: Job) -> str:
+    return f"{pipeline.checkpoints}/{job.name}" if pipeline.checkpoints else "(no base declared)"
+
+
+def _source(source: Source) -> str:
+    place = getattr(source, "path", None) or ",".join(getattr(source, "topics", ()))
+    return f"{type(source).__name__} {place}"
+
+
+def _output(output: Output) -> str:
+    place = getattr(output.sink, "path", output.name)
+    return f"{type(output.sink).__name__} {place}"

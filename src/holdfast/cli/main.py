@@ -1,0 +1,72 @@
+"""The `holdfast` command: finds the subcommand, and turns errors into one sentence and a hint."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from holdfast.errors import HoldfastError
+from holdfast.model.version import VERSION
+
+_COMMANDS = {"run": "holdfast.cli.run", "jobs": "holdfast.cli.jobs", "demo": "holdfast.cli.demo"}
+
+
+class _Commands(click.Group):
+    """Imports a subcommand only when it is asked for, so that each starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in the order a newcomer needs them."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The subcommand of a name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        found = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, message="holdfast %(version)s")
+def holdfast() -> None:
+    """Restart-proof streaming for Apache Spark."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        code = holdfast.main(given, prog_name="holdfast", standalone_mode=False)
+    except HoldfastError as error:
+        if debug:
+            raise
+        _tell(error.code, error.message, error.hint)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except Exception as error:  # the last resort of a command is one sentence, too
+        if debug:
+            raise
+        said = str(error).strip().splitlines()
+        reason = said[0] if said else type(error).__name__
+        _tell("UNEXPECTED", f"{type(error).__name__}: {reason}", "see it whole with `--debug`")
+        code = 70
+    sys.stdout.flush()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(code: str, message: str, hint: str) -> None:
+    paint = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
+    click.echo(f": {message}", err=True)
+    click.echo(f"hint: {hint}", err=True)
+
+
+if __name__ == "__main__":
+    main()

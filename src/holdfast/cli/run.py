@@ -1,0 +1,66 @@
+"""`holdfast run`: run the jobs of a pipeline."""
+
+import click
+
+from holdfast import ops
+from holdfast.run import session
+
+
+@click.command()
+@click.argument("target", metavar="MODULE[:PIPELINE]")
+@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated.")
+@click.option("--once", is_flag=True, help="Process what is there now, then end.")
+@click.option("--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise.")
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a batch may take to finish after SIGTERM or SIGINT.",
+)
+@click.option("--dev", is_flag=True, help="Allow a checkpoint base on storage that does not last.")
+@click.option(
+    "--accept", "accepted", multiple=True, metavar="CODE", help="Start in spite of this refusal."
+)
+@click.option(
+    "--lease",
+    "lease_seconds",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a driver that is not heard of keeps others out.",
+)
+@click.option("--debug", is_flag=True, help="Spark's warnings, and whole stack traces.")
+def run(  # noqa: PLR0913  one parameter an option
+    target: str,
+    jobs: tuple[str, ...],
+    *,
+    once: bool,
+    master: str | None,
+    given: tuple[str, ...],
+    grace: float,
+    dev: bool,
+    accepted: tuple[str, ...],
+    lease_seconds: float,
+    debug: bool,
+) -> None:
+    """Run the jobs of a pipeline, each on its own checkpoint, each sink exactly once.
+
+    MODULE is a Python module or file that declares a Pipeline.
+    """
+    ops.run(
+        ops.load(target),
+        jobs,
+        master=master,
+        given=session.parse(given),
+        once=once,
+        grace=grace,
+        dev=dev,
+        accepted=accepted,
+        lease_seconds=lease_seconds,
+        debug=debug,
+        say=lambda text: click.echo(text, err=True),
+    )

@@ -1,0 +1,1 @@
+"""Stage 1: bytes -> model. Total: any bytes give a value or `Unreadable(reason)`, never an exception."""

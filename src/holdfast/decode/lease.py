@@ -1,0 +1,78 @@
+"""Stage 1: `.holdfast/<job>/lease/<epoch>.json` <-> Lease.
+
+    {"epoch":3,"heartbeat_ms":…,"host":"…","job":"…","pid":1,"process":"…","released":false,
+     "since_ms":…,"ttl_ms":30000}
+"""
+
+from collections.abc import Mapping
+
+from holdfast.model import json
+from holdfast.model.ids import Epoch, JobName
+from holdfast.model.json import Json
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.offsets import Unreadable
+
+
+def encode(lease: Lease) -> bytes:
+    """The bytes of a lease."""
+    return json.canonical(
+        {
+            "job": lease.job,
+            "epoch": lease.epoch,
+            "host": lease.holder.host,
+            "pid": lease.holder.pid,
+            "process": lease.holder.process,
+            "since_ms": lease.since_ms,
+            "heartbeat_ms": lease.heartbeat_ms,
+            "ttl_ms": lease.ttl_ms,
+            "released": lease.released,
+        }
+    ).encode()
+
+
+def decode(data: bytes) -> Lease | Unreadable:
+    """The lease, or why it cannot be read."""
+    try:
+        value = json.parse(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return Unreadable(reason="not JSON")
+    if not isinstance(value, Mapping):
+        return Unreadable(reason="not a JSON object")
+    try:
+        return _lease(value)
+    except _Absent as absent:
+        return Unreadable(reason=f"no usable `{absent}`")
+
+
+class _Absent(Exception):
+    """A field is missing or of another type."""
+
+
+def _lease(value: Mapping[str, Json]) -> Lease:
+    return Lease(
+        job=JobName(_text(value, "job")),
+        epoch=Epoch(_number(value, "epoch")),
+        holder=Holder(
+            host=_text(value, "host"),
+            pid=_number(value, "pid"),
+            process=_text(value, "process"),
+        ),
+        since_ms=_number(value, "since_ms"),
+        heartbeat_ms=_number(value, "heartbeat_ms"),
+        ttl_ms=_number(value, "ttl_ms"),
+        released=value.get("released") is True,
+    )
+
+
+def _text(value: Mapping[str, Json], key: str) -> str:
+    found = value.get(key)
+    if not isinstance(found, str):
+        raise _Absent(key)
+    return found
+
+
+def _number(value: Mapping[str, Json], key: str) -> int:
+    found = value.get(key)
+    if not isinstance(found, int):
+        raise _Absent(key)
+    return found

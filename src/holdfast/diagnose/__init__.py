@@ -1,0 +1,1 @@
+"""Stage 3: what was seen -> what it means. Pure; one question a file."""

@@ -1,0 +1,130 @@
+"""Stage 3: may these jobs use these checkpoint locations? Jobs and facts -> what is refused.
+
+Every rule gives its own error. The order is from the declaration outwards: what can be said of
+the text alone comes before what needs the storage.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import (
+    BaseEphemeral,
+    BaseMissing,
+    HoldfastError,
+    JobNameInvalid,
+    LocationMoved,
+    LocationNested,
+    LocationShared,
+)
+from holdfast.model.definition import Job
+from holdfast.model.ids import JobName
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME_LENGTH = 128
+_EPHEMERAL_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/var/folders")  # noqa: S108
+_EPHEMERAL_SYSTEMS = frozenset({"tmpfs", "ramfs", "overlay", "aufs", "rootfs"})
+CHECKPOINT_PARTS = frozenset({"offsets", "commits", "metadata"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseFacts:
+    """What was seen of a checkpoint base: its place, what it stands on, what lies above it."""
+
+    url: str
+    path: str | None
+    temporary: str
+    file_system: str
+    checkpoint_above: str | None
+
+
+def of_name(name: str) -> JobNameInvalid | None:
+    """A name must be a folder name on every storage, and stay the same in every spelling."""
+    if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH and not name.endswith("."):
+        return None
+    return JobNameInvalid(
+        f"expected a job name of letters, digits, `.`, `_` and `-` that starts with a letter or"
+        f" digit, at most {_NAME_LENGTH} long, found `{name[:200]}`",
+        hint='rename it, as in `@pipeline.job("sensor-raw-ingest", …)`',
+    )
+
+
+def of_base(base: str | None, pipeline: str) -> BaseMissing | None:
+    """There must be a base."""
+    if base and base.strip():
+        return None
+    return BaseMissing(
+        f"expected a checkpoint base for pipeline `{pipeline}`, found none",
+        hint=f'give one: `Pipeline("{pipeline}", checkpoints="s3://bucket/checkpoints")`',
+    )
+
+
+def of_jobs(locations: Sequence[tuple[Job, str]]) -> LocationShared | LocationNested | None:
+    """No location is another job's, or inside another job's."""
+    for index, (job, location) in enumerate(locations):
+        for other, taken in locations[:index]:
+            if location.lower() == taken.lower():
+                return LocationShared(
+                    f"expected one checkpoint location a job, found `{other.name}`"
+                    f" ({other.declared}) and `{job.name}` ({job.declared}) on `{location}`",
+                    hint="give one of the jobs another name",
+                )
+            if _inside(location, taken) or _inside(taken, location):
+                return LocationNested(
+                    f"expected checkpoint locations beside each other, found `{location}` and"
+                    f" `{taken}` inside one another",
+                    hint="give one of the jobs another name or base",
+                )
+    return None
+
+
+def of_facts(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral | None:
+    """The base must not lie in a checkpoint, nor on storage that does not last."""
+    if facts.checkpoint_above:
+        return LocationNested(
+            f"expected a base outside of every checkpoint, found `{facts.url}` inside the"
+            f" checkpoint `{facts.checkpoint_above}`",
+            hint="choose a base beside it",
+        )
+    reason = _ephemeral(facts)
+    if reason is None or dev:
+        return None
+    return BaseEphemeral(
+        f"expected a base on storage that lasts, found `{facts.url}` {reason}",
+        hint="choose another base, or say `--dev` if losing it does not matter",
+    )
+
+
+def of_record(
+    job: JobName, location: str, recorded: Mapping[str, str]
+) -> LocationMoved | None:
+    """The location must be the one that was recorded, wherever it was recorded."""
+    for where, earlier in recorded.items():
+        if earlier != location:
+            return LocationMoved(
+                f"expected job `{job}` at its recorded checkpoint location `{earlier}`"
+                f" (by {where}), found it declared at `{location}`",
+                hint="declare the recorded location; if it was moved there on purpose, start once"
+                " with `--accept LOCATION_MOVED`",
+            )
+    return None
+
+
+def first(*refusals: HoldfastError | None) -> HoldfastError | None:
+    """The first thing that is refused."""
+    return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+def _ephemeral(facts: BaseFacts) -> str | None:
+    if facts.path is None:
+        return None
+    for folder in (facts.temporary, *_EPHEMERAL_FOLDERS):
+        if facts.path == folder or _inside(facts.path, folder):
+            return f"in the temporary directory `{folder}`"
+    if facts.file_system in _EPHEMERAL_SYSTEMS:
+        return f"on a file system of type `{facts.file_system}`, which ends with its container"
+    return None
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")

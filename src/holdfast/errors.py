@@ -1,0 +1,253 @@
+"""The whole exception tree: every way in which holdfast says no.
+
+A damaged checkpoint is evidence, not an exception; these are for what cannot go on.
+
+    HoldfastError
+    ├── DeclarationRefused            the declaration itself is wrong; nothing was started
+    │   ├── JobNameInvalid            JOB_NAME_INVALID
+    │   ├── JobDuplicated             JOB_DUPLICATED
+    │   ├── JobUnknown                JOB_UNKNOWN
+    │   ├── OutputDuplicated          OUTPUT_DUPLICATED
+    │   ├── OptionInvalid             OPTION_INVALID
+    │   ├── PipelineNotFound          PIPELINE_NOT_FOUND
+    │   ├── ModuleFailed              MODULE_FAILED
+    │   └── FunctionResultInvalid     FUNCTION_RESULT_INVALID
+    ├── LocationRefused               the checkpoint location would not be safe
+    │   ├── BaseMissing               BASE_MISSING
+    │   ├── BaseEphemeral             BASE_EPHEMERAL
+    │   ├── LocationShared            LOCATION_SHARED
+    │   ├── LocationNested            LOCATION_NESTED
+    │   └── LocationMoved             LOCATION_MOVED
+    ├── StorageUnavailable            STORAGE_UNAVAILABLE
+    ├── SourceUnavailable             SOURCE_UNAVAILABLE
+    ├── LeaseHeld                     LEASE_HELD
+    ├── DriverFenced                  DRIVER_FENCED
+    ├── BatchChanged                  BATCH_CHANGED
+    ├── BatchUnverifiable             BATCH_UNVERIFIABLE
+    ├── SinkBehind                    SINK_BEHIND
+    ├── OffsetsUnreadable             OFFSETS_UNREADABLE
+    ├── SinkRefused                   SINK_REFUSED
+    ├── SchemaMismatch                SCHEMA_MISMATCH
+    ├── QueryFailed                   QUERY_FAILED
+    ├── JavaMissing                   JAVA_MISSING
+    ├── JarsUnavailable               JARS_UNAVAILABLE
+    └── ServerUnavailable             SERVER_UNAVAILABLE
+"""
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """One sentence of what was expected and found, a stable code, and one command that helps."""
+
+    code: ClassVar[str] = "HOLDFAST"
+    exit_code: ClassVar[int] = 1
+    curable_by_restart: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling: errors cross Spark's workers."""
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+def _rebuild(kind: type[HoldfastError], message: str, hint: str) -> HoldfastError:
+    return kind(message, hint=hint)
+
+
+class DeclarationRefused(HoldfastError):
+    """The declaration itself is wrong; nothing was started."""
+
+    code = "DECLARATION_REFUSED"
+    exit_code = 2
+
+
+class JobNameInvalid(DeclarationRefused):
+    """A job name that cannot be a folder name on every storage."""
+
+    code = "JOB_NAME_INVALID"
+
+
+class JobDuplicated(DeclarationRefused):
+    """Two jobs of one pipeline have the same name."""
+
+    code = "JOB_DUPLICATED"
+
+
+class JobUnknown(DeclarationRefused):
+    """A job was asked for that the pipeline does not declare."""
+
+    code = "JOB_UNKNOWN"
+
+
+class OutputDuplicated(DeclarationRefused):
+    """Two outputs of one job have the same name."""
+
+    code = "OUTPUT_DUPLICATED"
+
+
+class OptionInvalid(DeclarationRefused):
+    """An option of a source, a sink or a trigger has no meaning."""
+
+    code = "OPTION_INVALID"
+
+
+class PipelineNotFound(DeclarationRefused):
+    """The module has no such pipeline, none, or several."""
+
+    code = "PIPELINE_NOT_FOUND"
+
+
+class ModuleFailed(DeclarationRefused):
+    """The pipeline module could not be imported."""
+
+    code = "MODULE_FAILED"
+
+
+class FunctionResultInvalid(DeclarationRefused):
+    """The job's function did not return a streaming DataFrame."""
+
+    code = "FUNCTION_RESULT_INVALID"
+
+
+class LocationRefused(HoldfastError):
+    """The checkpoint location would not be safe to use."""
+
+    code = "LOCATION_REFUSED"
+    exit_code = 2
+
+
+class BaseMissing(LocationRefused):
+    """The pipeline names no checkpoint base."""
+
+    code = "BASE_MISSING"
+
+
+class BaseEphemeral(LocationRefused):
+    """The checkpoint base is on storage that does not outlive the machine or the container."""
+
+    code = "BASE_EPHEMERAL"
+
+
+class LocationShared(LocationRefused):
+    """Two jobs would use one checkpoint location."""
+
+    code = "LOCATION_SHARED"
+
+
+class LocationNested(LocationRefused):
+    """A checkpoint location lies inside another checkpoint."""
+
+    code = "LOCATION_NESTED"
+
+
+class LocationMoved(LocationRefused):
+    """The job was recorded with another checkpoint location."""
+
+    code = "LOCATION_MOVED"
+
+
+class StorageUnavailable(HoldfastError):
+    """The storage of the checkpoint base did not answer."""
+
+    code = "STORAGE_UNAVAILABLE"
+    exit_code = 3
+    curable_by_restart = True
+
+
+class SourceUnavailable(HoldfastError):
+    """A source is not there or does not answer."""
+
+    code = "SOURCE_UNAVAILABLE"
+    exit_code = 3
+    curable_by_restart = True
+
+
+class LeaseHeld(HoldfastError):
+    """Another live driver runs this job."""
+
+    code = "LEASE_HELD"
+    exit_code = 4
+
+
+class DriverFenced(HoldfastError):
+    """A newer driver has taken this job over; this one must not write any more."""
+
+    code = "DRIVER_FENCED"
+    exit_code = 4
+
+
+class BatchChanged(HoldfastError):
+    """The batch id was written before, from another range of offsets."""
+
+    code = "BATCH_CHANGED"
+    exit_code = 5
+
+
+class BatchUnverifiable(HoldfastError):
+    """The batch id was written before, and what it was written from cannot be found."""
+
+    code = "BATCH_UNVERIFIABLE"
+    exit_code = 5
+
+
+class SinkBehind(HoldfastError):
+    """The sink lacks batches that the checkpoint counts as done."""
+
+    code = "SINK_BEHIND"
+    exit_code = 5
+
+
+class OffsetsUnreadable(HoldfastError):
+    """The offset log entry of the running batch cannot be read."""
+
+    code = "OFFSETS_UNREADABLE"
+    exit_code = 3
+
+
+class SinkRefused(HoldfastError):
+    """The sink cannot be written as declared."""
+
+    code = "SINK_REFUSED"
+    exit_code = 3
+
+
+class SchemaMismatch(HoldfastError):
+    """The rows do not fit the table."""
+
+    code = "SCHEMA_MISMATCH"
+    exit_code = 3
+
+
+class QueryFailed(HoldfastError):
+    """The streaming query failed and was not, or could not be, restarted."""
+
+    code = "QUERY_FAILED"
+    exit_code = 1
+
+
+class JavaMissing(HoldfastError):
+    """No Java, or one too old for Spark."""
+
+    code = "JAVA_MISSING"
+    exit_code = 3
+
+
+class JarsUnavailable(HoldfastError):
+    """The jars that Spark needs could not be had, or are not the locked ones."""
+
+    code = "JARS_UNAVAILABLE"
+    exit_code = 3
+
+
+class ServerUnavailable(HoldfastError):
+    """A server that holdfast starts for the demo did not come up."""
+
+    code = "SERVER_UNAVAILABLE"
+    exit_code = 3

@@ -1,0 +1,222 @@
+"""A real Kafka broker of one node, on the loopback interface only, for demos, tests and benchmarks.
+
+    with Broker(folder) as broker:
+        broker.create_topic("events", partitions=4)
+        ... broker.bootstrap_servers ...
+
+In the folder: `server.properties`, `log/` (the topics; a broker started again on the same folder
+has them still), `broker.log` (what the process printed). The broker is KRaft: broker and
+controller in one process, no ZooKeeper.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from holdfast.errors import JavaMissing, ServerUnavailable
+from holdfast.run import jars
+
+_START_WITHIN_S = 60.0
+_STOP_WITHIN_S = 20.0
+# A broker for demos: a small heap, the quick compiler only, and a log of warnings and errors.
+_JVM_OPTIONS = (
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+)
+# One node, so one cluster: its id only has to be the same at every start.
+_CLUSTER_ID = "aG9sZGZhc3QtZXhhbXBsZQ"
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={log}
+auto.create.topics.enable=false
+delete.topic.enable=true
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class Broker:
+    """A Kafka broker that lives as long as the `with` block, on the ports it got at its creation.
+
+    `stop` and `start` may alternate: the broker comes back with its topics, on the same port.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._port, self._controller_port = _free_ports()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients, also while the broker is stopped."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker's process printed, over all its starts."""
+        return self._folder / "broker.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return when the broker answers; nothing happens if it runs already.
+
+        Raises:
+            JavaMissing: there is no Java to start it with.
+            JarsUnavailable: Kafka's jars cannot be had.
+            ServerUnavailable: it did not answer within a minute; no process is left behind.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return
+        java = _java()
+        classpath = os.pathsep.join(str(path) for path in jars.paths("kafka-broker"))
+        log = self._folder / "log"
+        log.mkdir(parents=True, exist_ok=True)
+        properties = self._folder / "server.properties"
+        properties.write_text(
+            _PROPERTIES.format(port=self._port, controller_port=self._controller_port, log=log),
+            "utf-8",
+        )
+        command = [java, *_JVM_OPTIONS, "-cp", classpath]
+        with self.log_file.open("ab") as output:
+            if not (log / "meta.properties").exists():
+                self._format([*command, "kafka.tools.StorageTool"], properties, output)
+            self._process = subprocess.Popen(  # noqa: S603 - the command is built here
+                [*command, "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+            )
+        try:
+            self._wait_until_it_answers(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the broker's process, first politely; its topics stay in the folder."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Have a topic that producers and consumers can use as soon as this returns.
+
+        Raises:
+            ServerUnavailable: the broker did not create it, for example because it exists.
+        """
+        admin = self._admin()
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+        try:
+            admin.create_topics([topic], operation_timeout=30)[name].result(timeout=30)
+        except (KafkaException, TimeoutError) as error:
+            raise ServerUnavailable(
+                f"expected the broker to create the topic `{name}`, found: {error}",
+                hint=f"tail {self.log_file}",
+            ) from error
+
+    def _admin(self) -> AdminClient:
+        # librdkafka talks about every refused connection on stderr; waiting for a start is no news.
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def _format(self, tool: list[str], properties: Path, output: IO[bytes]) -> None:
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        done = subprocess.run(  # noqa: S603 - the command is built here
+            [*tool, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+        if done.returncode != 0:
+            raise self._unavailable(f"a storage tool that ended with {done.returncode}")
+
+    def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _START_WITHIN_S
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise self._unavailable(f"a process that ended with {process.returncode}")
+            # The port opens before the broker serves, so metadata is asked for as soon as it does.
+            if _listens(self._port) and self._answers():
+                return
+            time.sleep(0.1)
+        raise self._unavailable(f"no answer within {_START_WITHIN_S:.0f} s")
+
+    def _answers(self) -> bool:
+        try:
+            return len(self._admin().list_topics(timeout=5).brokers) == 1
+        except KafkaException:
+            return False
+
+    def _unavailable(self, found: str) -> ServerUnavailable:
+        return ServerUnavailable(
+            f"expected a Kafka broker on `{self.bootstrap_servers}`, found {found}",
+            hint=f"tail {self.log_file}",
+        )
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")  # noqa: TID251 - Java's variable, not a setting of holdfast
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        raise JavaMissing(
+            f"expected Java 17 or later in `{home or 'PATH'}`, found none",
+            hint="java -version",
+        )
+    return found
+
+
+def _free_ports() -> tuple[int, int]:
+    # Both sockets are open at the same time, or the system might give one port twice.
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

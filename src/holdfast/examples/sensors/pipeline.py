@@ -1,0 +1,133 @@
+"""The reference pipeline: `holdfast run holdfast.examples.sensors.pipeline`.
+
+    landing/ or Kafka -> sensor-raw-ingest  -> tables/raw
+    tables/raw        -> sensor-deserialize -> tables/readings, tables/quarantine
+    tables/readings   -> sensor-merge-gold  -> tables/sensor_minutely, tables/sensor_latest
+
+Three variables of the environment say where:
+
+    HOLDFAST_SENSORS_HOME       the folder with landing/, tables/ and checkpoints/; else ./sensors
+    HOLDFAST_SENSORS_KAFKA      bootstrap servers, to read the topic `sensors` and no files
+    HOLDFAST_SENSORS_ENCODING   json or avro; else json
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from holdfast import Pipeline, sinks, sources
+from holdfast.errors import OptionInvalid
+from holdfast.examples.sensors import stages
+from holdfast.examples.sensors.simulator import Encoding
+from holdfast.model.definition import Source
+
+HOME = "HOLDFAST_SENSORS_HOME"
+KAFKA = "HOLDFAST_SENSORS_KAFKA"
+ENCODING = "HOLDFAST_SENSORS_ENCODING"
+
+TOPIC = "sensors"
+RAW_INGEST = "sensor-raw-ingest"
+DESERIALIZE = "sensor-deserialize"
+MERGE_GOLD = "sensor-merge-gold"
+JOBS = (RAW_INGEST, DESERIALIZE, MERGE_GOLD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the sensors' messages come from, what they are, and the folder that takes all else."""
+
+    home: Path
+    kafka: str | None = None
+    encoding: Encoding = Encoding.JSON
+
+    @property
+    def landing(self) -> Path:
+        """Where messages land as files."""
+        return self.home / "landing"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The checkpoint base."""
+        return self.home / "checkpoints"
+
+    def table(self, name: str) -> Path:
+        """The folder of a Delta table."""
+        return self.home / "tables" / name
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """The settings that the environment says; raises OptionInvalid for an unknown encoding."""
+    encoding = environment.get(ENCODING, Encoding.JSON.value)
+    if encoding not in set(Encoding):
+        raise OptionInvalid(
+            f"expected `{ENCODING}` as {' or '.join(Encoding)}, found `{encoding}`",
+            hint=f"unset {ENCODING}",
+        )
+    return Settings(
+        home=Path(environment.get(HOME, "sensors")).resolve(),
+        kafka=environment.get(KAFKA) or None,
+        encoding=Encoding(encoding),
+    )
+
+
+def sensors(settings: Settings) -> Pipeline:
+    """The three jobs of one home."""
+    # Two partitions of state, because the demo runs on a laptop and two cores.
+    pipeline = Pipeline(
+        "sensors",
+        checkpoints=str(settings.checkpoints),
+        settings={"spark.sql.shuffle.partitions": "2"},
+    )
+    raw, readings = str(settings.table("raw")), str(settings.table("readings"))
+
+    @pipeline.job(RAW_INGEST, reads=_wire(settings), writes=sinks.delta_append(raw))
+    def raw_ingest(wire: DataFrame) -> DataFrame:
+        return stages.from_kafka(wire) if settings.kafka else stages.from_files(wire)
+
+    @pipeline.job(
+        DESERIALIZE,
+        reads=sources.delta(raw),
+        writes=[
+            sinks.delta_append(readings, select=stages.readings),
+            sinks.delta_append(str(settings.table("quarantine")), select=stages.quarantine),
+        ],
+    )
+    def deserialize(raw: DataFrame) -> DataFrame:
+        return stages.distinct(stages.typed(raw, settings.encoding))
+
+    @pipeline.job(
+        MERGE_GOLD,
+        reads=sources.delta(readings),
+        writes=[
+            sinks.delta_merge(
+                str(settings.table("sensor_minutely")),
+                keys=["sensor", "metric", "minute"],
+                select=stages.minutely,
+            ),
+            sinks.delta_merge(
+                str(settings.table("sensor_latest")),
+                keys=["sensor", "metric"],
+                newest="event_time",
+                select=stages.latest,
+            ),
+        ],
+        output_mode="update",
+    )
+    def merge_gold(readings: DataFrame) -> DataFrame:
+        return stages.by_minute(readings)
+
+    return pipeline
+
+
+def _wire(settings: Settings) -> Source:
+    # A bounded batch each, so that a backlog is worked off in steps that a crash may fall between.
+    if settings.kafka:
+        return sources.kafka(settings.kafka, TOPIC, options={"maxOffsetsPerTrigger": "5000"})
+    options = {"wholetext": "true", "maxFilesPerTrigger": "20"}
+    return sources.files(str(settings.landing), format="text", options=options)
+
+
+pipeline = sensors(settings_of(os.environ))  # noqa: TID251  a module has no other way to be told

@@ -1,0 +1,213 @@
+"""Reconciling: what was sent and the five Delta tables -> what is lost and what is there twice.
+
+Every stage is a comparison of two multisets, the rows that must be there and the rows that are:
+
+    raw               payloads of all messages
+    readings          every reading once, with all its fields
+    quarantine        payloads of the garbage
+    sensor_latest     one row a sensor and metric, with all fields of its newest reading
+    sensor_minutely   one row a sensor, metric and minute, with its aggregates
+
+What is missing is lost, what is surplus is duplicated, and a row with a wrong field is both. The
+tables are read without Spark, and the truth comes from the simulator alone.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+from deltalake.exceptions import TableNotFoundError
+
+from holdfast.examples.sensors import simulator
+from holdfast.examples.sensors.simulator import Kind, Message, Reading, Truth
+
+Row = tuple[object, ...]
+
+_READING = ("sensor", "metric", "event_time", "value", "sequence")
+_MINUTE = ("sensor", "metric", "minute", "count", "min", "max", "mean")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows of each table; `merged` is how many readings the minutes count together."""
+
+    raw: int = 0
+    readings: int = 0
+    quarantine: int = 0
+    latest: int = 0
+    minutely: int = 0
+    merged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """Rows of each stage, and over all stages what is lost, duplicated and, in words, different.
+
+    `device_duplicates` are the rows of raw that are neither in readings nor in quarantine.
+    """
+
+    sent: int
+    raw: int
+    readings: int
+    quarantine: int
+    device_duplicates: int
+    latest: int
+    minutely: int
+    lost: int
+    duplicated: int
+    differences: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether every stage holds what it must, once."""
+        return not self.lost and not self.duplicated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """What one stage must hold and holds."""
+
+    name: str
+    expected: Counter[Row]
+    found: Counter[Row]
+
+
+def counts(tables: Path) -> Counts:
+    """Rows of each table, cheaply: from the log, and for `merged` from one small column."""
+    minutes = _read(tables / "sensor_minutely", ["count"])
+    return Counts(
+        raw=_rows(tables / "raw"),
+        readings=_rows(tables / "readings"),
+        quarantine=_rows(tables / "quarantine"),
+        latest=_rows(tables / "sensor_latest"),
+        minutely=minutes.num_rows,
+        merged=sum(minutes["count"].to_pylist()) if minutes.num_rows else 0,
+    )
+
+
+def caught_up(tables: Path, truth: Truth) -> bool:
+    """Whether every table has as many rows as it must have, and the newest readings are in."""
+    found = counts(tables)
+    enough = (
+        found.raw >= truth.sent
+        and found.readings >= truth.readings
+        and found.quarantine >= truth.garbage
+        and found.merged >= truth.readings
+    )
+    latest = _latest(tables, truth)
+    return enough and not latest.expected - latest.found
+
+
+def reconcile(sent: Sequence[Message], truth: Truth, tables: Path) -> Reconciliation:
+    """Compare every stage with what was sent; `truth` is that of the same messages."""
+    raw = _payloads("raw", tables, sent)
+    garbage = _payloads("quarantine", tables, (m for m in sent if m.kind is Kind.GARBAGE))
+    readings = _readings(tables, sent)
+    stages = (raw, readings, garbage, _latest(tables, truth), _minutely(tables, truth))
+    rows = {stage.name: stage.found.total() for stage in stages}
+    return Reconciliation(
+        sent=truth.sent,
+        raw=rows["raw"],
+        readings=rows["readings"],
+        quarantine=rows["quarantine"],
+        device_duplicates=rows["raw"] - rows["readings"] - rows["quarantine"],
+        latest=rows["sensor_latest"],
+        minutely=rows["sensor_minutely"],
+        lost=sum((stage.expected - stage.found).total() for stage in stages),
+        duplicated=sum((stage.found - stage.expected).total() for stage in stages),
+        differences=tuple(line for stage in stages for line in _in_words(stage)),
+    )
+
+
+def _payloads(name: str, tables: Path, expected: Iterable[Message]) -> _Stage:
+    found = _read(tables / name, ["payload"])
+    return _Stage(
+        name=name,
+        expected=Counter((message.payload,) for message in expected),
+        found=Counter(_tuples(found)),
+    )
+
+
+def _readings(tables: Path, sent: Iterable[Message]) -> _Stage:
+    first = (m.content for m in sent if m.kind is Kind.READING)
+    expected = Counter(_of(reading) for reading in first if isinstance(reading, Reading))
+    return _Stage(
+        name="readings",
+        expected=expected,
+        found=Counter(_tuples(_read(tables / "readings", _READING))),
+    )
+
+
+def _latest(tables: Path, truth: Truth) -> _Stage:
+    return _Stage(
+        name="sensor_latest",
+        expected=Counter(_of(reading) for reading in truth.latest.values()),
+        found=Counter(_tuples(_read(tables / "sensor_latest", _READING))),
+    )
+
+
+def _minutely(tables: Path, truth: Truth) -> _Stage:
+    rows = _tuples(_read(tables / "sensor_minutely", _MINUTE))
+    return _Stage(
+        name="sensor_minutely",
+        expected=Counter(
+            (*key, m.count, m.min, m.max, m.mean) for key, m in truth.minutely.items()
+        ),
+        found=Counter(_with_exact_mean(row, truth.minutely) for row in rows),
+    )
+
+
+def _with_exact_mean(row: Row, expected: Mapping[tuple[str, str, int], simulator.Minute]) -> Row:
+    """The row with the expected mean where its own is as near as the order of adding allows."""
+    match row:
+        case (str() as sensor, str() as metric, int() as minute, *others, float() as mean):
+            exact = expected.get((sensor, metric, minute))
+            if exact is not None and math.isclose(mean, exact.mean, rel_tol=1e-9, abs_tol=1e-9):
+                return (sensor, metric, minute, *others, exact.mean)
+            return row
+        case _:
+            return row
+
+
+def _of(reading: Reading) -> Row:
+    return tuple(getattr(reading, name) for name in _READING)
+
+
+def _in_words(stage: _Stage) -> list[str]:
+    """The first few differences of a stage."""
+    lost, surplus = stage.expected - stage.found, stage.found - stage.expected
+    words = [(lost, "lost"), (surplus, "surplus")]
+    return [
+        f"{stage.name}: {what} {times} times: {row}"
+        for differences, what in words
+        for row, times in list(differences.items())[:_SHOWN]
+    ]
+
+
+def _rows(path: Path) -> int:
+    try:
+        return deltalake.DeltaTable(path).count()
+    except TableNotFoundError:
+        return 0
+
+
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    """The columns of a table, times as milliseconds since 1970; no rows if there is no table."""
+    try:
+        table = pa.table(deltalake.DeltaTable(path).to_pyarrow_table(columns=list(columns)))
+    except TableNotFoundError:
+        return pa.table({name: pa.array([], pa.int64()) for name in columns})
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            in_ms = table.column(index).cast(pa.timestamp("ms", field.type.tz)).cast(pa.int64())
+            table = table.set_column(index, field.name, in_ms)
+    return table
+
+
+def _tuples(table: pa.Table) -> Iterable[Row]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)

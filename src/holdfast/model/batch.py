@@ -1,0 +1,68 @@
+"""A batch, and what a sink remembers of one."""
+
+from dataclasses import dataclass
+
+from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.model.json import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Something is not known, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """Who writes: the job, the generation of its output, and the driver's epoch."""
+
+    job: JobName
+    generation: Generation
+    epoch: Epoch
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch id with its offset range: the unit that a sink writes once."""
+
+    life: Life
+    id: BatchId
+    digest: Digest
+    offsets: Json
+    expected_rows: int | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a sink stands with a job: the epoch that may write, and the last batch written."""
+
+    epoch: Epoch
+    batch: BatchId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The last batch that a sink holds for a job, as evidence."""
+
+    epoch: Epoch
+    batch: BatchId
+    digest: Digest | Unknown
+    location: str | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """The sink holds no batch of this job; drivers up to this epoch have been there."""
+
+    epoch: Epoch
+    location: str | Unknown
+
+
+LastWritten = Written | Nothing | Unknown
+
+
+def ledger_key(job: JobName, generation: Generation, output: OutputName) -> str:
+    """The ledger's key: job, generation and output. The query id dies with a metadata file."""
+    return f"holdfast/{job}/{generation}/{output}"

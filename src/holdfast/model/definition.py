@@ -1,0 +1,151 @@
+"""What a user declares: sources, outputs, triggers and jobs, as frozen values.
+
+A definition carries the file and line where it was declared, so that an error can point there.
+Nothing here runs; `holdfast.sources` and `holdfast.sinks` make these values.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.model.ids import JobName, OutputName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """Where in the user's code a definition was made."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """A landing directory that files are moved into and never changed in."""
+
+    path: str
+    format: str
+    schema: str | None
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kafka:
+    """Topics of a Kafka cluster."""
+
+    servers: str
+    topics: tuple[str, ...]
+    starting: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTable:
+    """A Delta table, read as a stream of its commits."""
+
+    path: str
+    options: Mapping[str, str]
+
+
+Source = Files | Kafka | DeltaTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaAppend:
+    """Append every row to a Delta table, each batch in one commit with its ledger."""
+
+    path: str
+    partition_by: tuple[str, ...]
+    evolve: bool
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaMerge:
+    """Upsert by key into a Delta table; with `newest`, an older row never replaces a newer one."""
+
+    path: str
+    keys: tuple[str, ...]
+    newest: str | None
+    partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSink:
+    """Spark's own file sink, whose `_spark_metadata` makes each batch id appear once."""
+
+    path: str
+    format: str
+    partition_by: tuple[str, ...]
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeachBatch:
+    """The user's own function of a batch: unproven until audited."""
+
+    function: Callable[..., object]
+
+
+LedgeredSink = DeltaAppend | DeltaMerge
+Sink = DeltaAppend | DeltaMerge | FileSink | ForeachBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One output of a job: a sink, and which rows of the job's result go there."""
+
+    name: OutputName
+    sink: Sink
+    select: Callable[..., object] | None
+
+
+class OutputMode(StrEnum):
+    """Spark's output modes."""
+
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuously:
+    """Start a batch as soon as the one before is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """Start a batch every so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableNow:
+    """Process what is there now, then stop."""
+
+
+Trigger = Continuously | Every | AvailableNow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One streaming query: named, with its sources, its function and its outputs."""
+
+    name: JobName
+    function: Callable[..., object]
+    reads: tuple[Source, ...]
+    writes: tuple[Output, ...]
+    trigger: Trigger
+    output_mode: OutputMode
+    settings: Mapping[str, str]
+    declared: Declared
+
+    @property
+    def proven(self) -> bool:
+        """Whether every output is exactly once by its own ledger."""
+        return not any(isinstance(output.sink, ForeachBatch) for output in self.writes)

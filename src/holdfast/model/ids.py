@@ -1,0 +1,27 @@
+"""Names of things, each a type of its own so that one cannot stand for another."""
+
+from typing import NewType
+
+JobName = NewType("JobName", str)
+"""The name of a job: the stable part of its checkpoint location and of its ledger key."""
+
+OutputName = NewType("OutputName", str)
+"""The name of one output of a job; part of the ledger key."""
+
+BatchId = NewType("BatchId", int)
+"""Spark's batch id: the name of an entry in the offset log and the commit log."""
+
+QueryId = NewType("QueryId", str)
+"""Spark's query id, from the checkpoint's `metadata` file. Never a ledger key."""
+
+RunId = NewType("RunId", str)
+"""Spark's run id: one start of a query."""
+
+Digest = NewType("Digest", str)
+"""A hash of a batch's offset range. Same id and same digest is the same batch."""
+
+Generation = NewType("Generation", int)
+"""Counts the lives of a job's output; a reset or a replay starts a new one."""
+
+Epoch = NewType("Epoch", int)
+"""Counts the drivers of a job; every start takes a higher one, and a sink refuses a lower one."""

@@ -1,0 +1,144 @@
+"""The verbs: the one place where the pure core and the edges meet."""
+
+import importlib
+import importlib.util
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, ModuleType
+
+from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
+from holdfast.run import session
+from holdfast.run.pipeline import Pipeline
+from holdfast.storage import urls
+
+Say = Callable[[str], None]
+
+
+def load(target: str) -> Pipeline:
+    """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
+    name, _, attribute = target.partition(":")
+    module = _imported(name)
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    if attribute:
+        if attribute in found:
+            return found[attribute]
+        raise PipelineNotFound(
+            f"expected a Pipeline named `{attribute}` in `{name}`, found"
+            f" {', '.join(f'`{key}`' for key in found) or 'none'}",
+            hint=f"run one that is there, as in `holdfast run {name}:{next(iter(found), 'NAME')}`",
+        )
+    distinct = {id(pipeline): pipeline for pipeline in found.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    raise PipelineNotFound(
+        f"expected one Pipeline in `{name}`, found"
+        f" {', '.join(f'`{key}`' for key in found) or 'none'}",
+        hint=f"name it: `holdfast run {name}:PIPELINE`",
+    )
+
+
+def run(  # noqa: PLR0913  one parameter an option of the command
+    pipeline: Pipeline,
+    names: Sequence[str],
+    *,
+    master: str | None,
+    given: Mapping[str, str],
+    once: bool,
+    grace: float,
+    dev: bool,
+    accepted: Sequence[str],
+    lease_seconds: float,
+    debug: bool,
+    say: Say,
+) -> None:
+    """Run the jobs until they are done or the process is told to stop."""
+    from holdfast.run import driver  # noqa: PLC0415  it imports pyspark, which takes a second
+
+    wishes = driver.Wishes(
+        dev=dev,
+        once=once,
+        grace=grace,
+        accepted=frozenset(accepted),
+        lease_ms=round(lease_seconds * 1000),
+    )
+    chosen = pipeline.chosen(names)
+    with _stop_signals() as stop:
+        admitted = driver.admitted(pipeline, chosen, wishes)
+        for runner in admitted.runners:
+            say(f"{runner.job.name}: checkpoint {runner.life.location}, epoch {runner.life.epoch}")
+        try:
+            spark = session.build(
+                pipeline.name,
+                master=master,
+                given={**pipeline.settings, **given},
+                on_s3=urls.scheme(admitted.base.url) == "s3",
+                debug=debug,
+            )
+        except BaseException:
+            driver.release(admitted.base, admitted.runners)
+            raise
+        try:
+            running = driver.launch(admitted, spark, wishes)
+            say("running" if not once else "run once")
+            running.wait(say, stop)
+            if stop.is_set():
+                say(f"stopping: the batch at hand may take up to {grace:g} s")
+                running.stop()
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """SIGTERM and SIGINT set an event instead of ending the process."""
+    stop = threading.Event()
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    earlier = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _imported(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        if name.endswith(".py"):
+            return _from_file(Path(name))
+        return importlib.import_module(name)
+    except HoldfastError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ModuleFailed(
+            f"expected to import `{name}`, found: {error}",
+            hint="run from the folder that holds the module, or install it",
+        ) from error
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise ModuleFailed(
+            f"expected to import `{name}`, found {type(error).__name__} in {where.filename}:"
+            f"{where.lineno}: {error}",
+            hint=f'see the whole error with `python -c "import {name.removesuffix(".py")}"`',
+        ) from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ModuleFailed(
+            f"expected a Python file `{path}`, found none",
+            hint="name a module or a file that exists",
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,165 @@
+"""The offset log -> a Batch: which range a batch id stands for, and a digest of it.
+
+Spark writes `offsets/N` before it runs batch N, so the range is always there to read. For a file
+source the digest covers the files themselves, from the source's own log: after a rewind the same
+log offset can mean other files.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.decode import file_source_log, offset_log
+from holdfast.errors import OffsetsUnreadable
+from holdfast.model import json
+from holdfast.model.batch import Batch, Life, Unknown
+from holdfast.model.ids import BatchId, Digest
+from holdfast.model.json import Json
+from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
+from holdfast.storage import Missing, Store
+
+_TAIL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What one source gave to one batch: from the end of the batch before to the end of this."""
+
+    source: str
+    start: Json
+    end: Json
+    files: tuple[FileEntry, ...]
+
+
+class OffsetReader:
+    """Reads batches of one checkpoint, remembering the last entry so that each is read once."""
+
+    def __init__(self, store: Store, folder: str, life: Life) -> None:
+        """Read the checkpoint in a folder of the store."""
+        self._store = store
+        self._folder = folder
+        self._life = life
+        self._last: tuple[BatchId, OffsetEntry] | None = None
+
+    def batch(self, batch: BatchId) -> Batch:
+        """The batch, with its range and digest; raises OffsetsUnreadable."""
+        end = self._entry(batch)
+        start = self._before(batch)
+        self._last = (batch, end)
+        known = {source.source: source.offset for source in start.sources} if start else {}
+        ranges = [self._range(source, known.get(source.source)) for source in end.sources]
+        digest = hashlib.sha256(json.canonical([_digested(r) for r in ranges]).encode())
+        return Batch(
+            life=self._life,
+            id=batch,
+            digest=Digest(digest.hexdigest()),
+            offsets=[{"source": r.source, "start": r.start, "end": r.end} for r in ranges],
+            expected_rows=_expected_rows(ranges),
+        )
+
+    def _before(self, batch: BatchId) -> OffsetEntry | None:
+        if batch == 0:
+            return None
+        if self._last is not None and self._last[0] == batch - 1:
+            return self._last[1]
+        return self._entry(BatchId(batch - 1))
+
+    def _entry(self, batch: BatchId) -> OffsetEntry:
+        path = f"{self._folder}/offsets/{batch}"
+        data = self._store.read(path)
+        entry = (
+            Unreadable(reason="there is no such file")
+            if isinstance(data, Missing)
+            else offset_log.decode(data)
+        )
+        if isinstance(entry, Unreadable):
+            raise self._unreadable(path, entry)
+        return entry
+
+    def _range(self, source: SourceOffset, start: Json) -> Range:
+        files: tuple[FileEntry, ...] = ()
+        first, last = _log_offset(start), _log_offset(source.offset)
+        if last is not None:
+            after = -1 if first is None else first
+            files = tuple(
+                entry
+                for offset in range(after + 1, last + 1)
+                for entry in self._files(source.source, offset)
+            )
+        return Range(source=source.source, start=start, end=source.offset, files=files)
+
+    def _files(self, source: str, log_offset: int) -> tuple[FileEntry, ...]:
+        path = f"{self._folder}/sources/{source}/{log_offset}"
+        data = self._store.read(path)
+        if isinstance(data, Missing):
+            return self._compacted(f"{path}.compact", log_offset)
+        entries = file_source_log.decode(data)
+        if isinstance(entries, Unreadable):
+            raise self._unreadable(path, entries)
+        return entries
+
+    def _compacted(self, path: str, log_offset: int) -> tuple[FileEntry, ...]:
+        """The files of one log offset from a compact entry, reading only as much as is needed.
+
+        A compact entry holds every file that the source ever took; its own stand at the end.
+        """
+        size = _TAIL_BYTES
+        while True:
+            data = self._store.read(path, last=size)
+            if isinstance(data, Missing):
+                raise self._unreadable(path, Unreadable(reason="there is no such file"))
+            whole = len(data) < size
+            entries = file_source_log.decode(data, whole=whole)
+            if isinstance(entries, Unreadable):
+                raise self._unreadable(path, entries)
+            own = tuple(entry for entry in entries if entry.log_offset == log_offset)
+            if whole or len(own) < len(entries):
+                return own
+            size *= 8
+
+    def _unreadable(self, path: str, found: Unreadable) -> OffsetsUnreadable:
+        part = path.removeprefix(f"{self._folder}/")
+        return OffsetsUnreadable(
+            f"expected to read the running batch in `{self._life.location}/{part}`, found:"
+            f" {found.reason}",
+            hint=f"look at `{self._life.location}/{part}`; nothing was written for this batch",
+        )
+
+
+def _log_offset(offset: Json) -> int | None:
+    value = offset.get("logOffset") if isinstance(offset, Mapping) else None
+    return value if isinstance(value, int) else None
+
+
+def _digested(of: Range) -> Json:
+    if of.files:
+        return [of.source, [[entry.path, entry.timestamp_ms] for entry in of.files]]
+    return [of.source, of.start, of.end]
+
+
+def _expected_rows(ranges: list[Range]) -> int | Unknown:
+    """How many rows the offsets promise: Kafka's offsets count rows, others do not."""
+    total = 0
+    for one in ranges:
+        rows = _kafka_rows(one.start, one.end)
+        if rows is None:
+            return Unknown(reason=f"the offsets of source {one.source} do not count rows")
+        total += rows
+    return total
+
+
+def _kafka_rows(start: Json, end: Json) -> int | None:
+    if not isinstance(end, Mapping) or not end:
+        return None
+    earlier = json.mapping(start)
+    rows = 0
+    for topic, partitions in end.items():
+        if not isinstance(partitions, Mapping):
+            return None
+        before = json.mapping(earlier.get(topic))
+        for partition, offset in partitions.items():
+            first = before.get(partition, 0)
+            if not isinstance(offset, int) or not isinstance(first, int):
+                return None
+            rows += max(0, offset - first)
+    return rows

@@ -1,0 +1,381 @@
+"""All jobs of a run: check, take the leases, start the queries, watch, restart, stop.
+
+The order of a start, and why:
+  1. locations are checked          a wrong declaration must not touch anything
+  2. the ledgers are read           they know the epoch and the location of earlier drivers
+  3. the lease is taken             from here on other drivers are told to stay away
+  4. the sinks are prepared         from here on older drivers cannot write
+  5. the query is started           so that no batch runs before the fence stands
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.diagnose import locations as rules
+from holdfast.errors import DriverFenced, HoldfastError, LocationMoved
+from holdfast.model.batch import Life, Unknown
+from holdfast.model.definition import DeltaTable, Job, Sink
+from holdfast.model.ids import Epoch, Generation
+from holdfast.model.lease import Lease
+from holdfast.run import failure, lease, locations, query
+from holdfast.run.batch import OffsetReader
+from holdfast.run.failure import Failure
+from holdfast.run.listener import Records, redacted
+from holdfast.run.pipeline import Pipeline
+from holdfast.run.records import Event, Recorder
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_POLL_SECONDS = 0.1
+_FIRST_BACKOFF = 1.0
+_LONGEST_BACKOFF = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a run is to behave."""
+
+    dev: bool = False
+    once: bool = False
+    grace: float = 60.0
+    restarts: int = 5
+    lease_ms: int = lease.TTL_MS
+    accepted: frozenset[str] = frozenset()
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Runner:
+    """One job while it runs: its lease, its sinks, its query, and how often it was restarted."""
+
+    job: Job
+    life: Life
+    lease: Lease
+    outputs: tuple[query.OpenOutput, ...]
+    writer: query.BatchWriter | None = None
+    query: "StreamingQuery | None" = None
+    restarts: int = 0
+    restart_at: float = 0.0
+    done: bool = False
+    last_batch: int = -1
+    error: HoldfastError | None = None
+    lost: threading.Event = field(default_factory=threading.Event)
+
+
+class Running:
+    """Jobs that were started: watch them, stop them."""
+
+    def __init__(
+        self, pipeline: Pipeline, spark: "SparkSession", wishes: Wishes, base: locations.Base
+    ) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._wishes = wishes
+        self._base = base
+        self._runners: list[Runner] = []
+        self._keeper = lease.Keeper(base.store, self._lease_lost)
+        flush_seconds = 1.0 if urls.is_local(base.url) else 10.0
+        self._recorder = Recorder(flush_seconds=flush_seconds)
+        self._records = Records(spark, self._recorder, pipeline.storage, every_query=False)
+        self._stopping = threading.Event()
+        self._say: Say = _silent
+
+    @property
+    def queries(self) -> Mapping[str, "StreamingQuery"]:
+        """The live queries by job name."""
+        return {r.job.name: r.query for r in self._runners if r.query is not None and not r.done}
+
+    def stop(self, grace: float | None = None) -> None:
+        """Let each batch at hand finish and commit, up to `grace` seconds, then end."""
+        self._stopping.set()
+        deadline = time.monotonic() + (self._wishes.grace if grace is None else grace)
+        live = [runner for runner in self._runners if runner.query is not None and not runner.done]
+        for runner in live:
+            if runner.writer is not None:
+                runner.writer.stop_before_next()
+        for runner in live:
+            self._stop_one(runner, deadline)
+        self.close()
+
+    def wait(self, say: Say = _silent, wake: threading.Event | None = None) -> None:
+        """Watch until every job is done, one fails for good, or `wake` is set.
+
+        A failed query is restarted after a pause that doubles, unless the error is one that
+        comes back at every start; then every job is stopped and the error is raised.
+        """
+        self._say = say
+        while not all(runner.done for runner in self._runners):
+            if (wake is not None and wake.wait(_POLL_SECONDS)) or self._stopping.is_set():
+                return
+            if wake is None:
+                time.sleep(_POLL_SECONDS)
+            for runner in self._runners:
+                self._look(runner)
+                if runner.error is not None:
+                    self.stop()
+                    raise runner.error
+        self.close()
+
+    def close(self) -> None:
+        """Give the leases up and write what is left of the records."""
+        self._keeper.close()
+        if self._stopping.is_set() or all(runner.done for runner in self._runners):
+            self._recorder.close()
+
+    def add(self, runner: Runner) -> None:
+        """Begin to keep a job's lease."""
+        self._runners.append(runner)
+        self._keeper.keep(runner.lease)
+
+    def launch_all(self) -> None:
+        """Start the queries, each after those whose tables it reads; with `once` one by one."""
+        self._spark.streams.addListener(self._records)
+        for runner in self._runners:
+            self._launch(runner)
+            while self._wishes.once and not runner.done and not self._stopping.is_set():
+                time.sleep(_POLL_SECONDS)
+                self._look(runner)
+                if runner.error is not None:
+                    self.stop()
+                    raise runner.error
+
+    def _launch(self, runner: Runner) -> None:
+        session = _session_of(runner.job, self._spark)
+        result = query.result_of(runner.job, session)
+        query.prepare(runner.outputs, runner.life, result)
+        reader = OffsetReader(self._base.store, runner.job.name, runner.life)
+        runner.writer = query.BatchWriter(runner.outputs, reader)
+        self._records.declare(runner.job.name, _facts(runner))
+        runner.query = query.start(
+            runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
+        )
+
+    def _look(self, runner: Runner) -> None:
+        if runner.done or runner.query is None:
+            return
+        if runner.lost.is_set():
+            self._fail_lost(runner)
+            return
+        if runner.restart_at:
+            if time.monotonic() >= runner.restart_at:
+                runner.restart_at = 0.0
+                self._relaunch(runner)
+            return
+        if runner.query.isActive:
+            self._progressed(runner)
+            return
+        error = runner.query.exception()
+        if error is None:
+            runner.done = True
+            self._keeper.release(runner.job.name)
+            self._say(f"{runner.job.name}: done")
+            return
+        inner = runner.writer.failure if runner.writer is not None else None
+        self._failed(runner, failure.explained(runner.job, error, inner))
+
+    def _progressed(self, runner: Runner) -> None:
+        if runner.restarts == 0 or runner.query is None:
+            return
+        progress = runner.query.lastProgress
+        if progress is not None and progress["batchId"] > runner.last_batch:
+            runner.last_batch = progress["batchId"]
+            runner.restarts = 0
+
+    def _failed(self, runner: Runner, found: Failure) -> None:
+        if not found.curable or runner.restarts >= self._wishes.restarts:
+            runner.error = found.error
+            return
+        pause = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2**runner.restarts)
+        runner.restarts += 1
+        runner.restart_at = time.monotonic() + pause
+        self._say(
+            f"{runner.job.name}: {found.error}; restart {runner.restarts} of"
+            f" {self._wishes.restarts} in {pause:.0f} s"
+        )
+
+    def _relaunch(self, runner: Runner) -> None:
+        try:
+            self._launch(runner)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is explained and counted
+            self._failed(runner, failure.explained(runner.job, error, None))
+
+    def _stop_one(self, runner: Runner, deadline: float) -> None:
+        """Stop a query between two batches: when it waits for data, or is held before the next."""
+        live = runner.query
+        if live is None:
+            return
+        first = live.lastProgress
+        while live.isActive and time.monotonic() < deadline and not runner.lost.is_set():
+            moved = live.lastProgress is not None and (
+                first is None or live.lastProgress["batchId"] > first["batchId"]
+            )
+            held = runner.writer is not None and runner.writer.parked.is_set()
+            if held or moved or not live.status["isTriggerActive"]:
+                break
+            time.sleep(0.02)
+        live.stop()
+        self._say(f"{runner.job.name}: stopped")
+
+    def _fail_lost(self, runner: Runner) -> None:
+        if runner.query is not None:
+            runner.query.stop()
+        runner.error = DriverFenced(
+            f"expected to hold the lease of job `{runner.job.name}` with epoch"
+            f" {runner.life.epoch}, found a higher one: another driver took over",
+            hint="let this process end; the job runs elsewhere",
+        )
+
+    def _lease_lost(self, lost: Lease) -> None:
+        for runner in self._runners:
+            if runner.job.name == lost.job:
+                runner.lost.set()
+
+
+def start(
+    pipeline: Pipeline, jobs: Sequence[Job], spark: "SparkSession", wishes: Wishes
+) -> Running:
+    """Check, take the leases and start the jobs on a session that exists."""
+    return launch(admitted(pipeline, jobs, wishes), spark, wishes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
+
+    pipeline: Pipeline
+    base: locations.Base
+    runners: tuple[Runner, ...]
+
+
+def admitted(pipeline: Pipeline, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
+    """Steps 1 to 3 of a start: raises before Spark, or gives back every lease it took."""
+    base = locations.checked(
+        pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
+    )
+    runners: list[Runner] = []
+    try:
+        for job in _in_order(jobs):
+            runners.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
+    except HoldfastError:
+        release(base, runners)
+        raise
+    return Admitted(pipeline=pipeline, base=base, runners=tuple(runners))
+
+
+def release(base: locations.Base, runners: Sequence[Runner]) -> None:
+    """Give back leases of jobs that were not started."""
+    keeper = lease.Keeper(base.store, lambda _: None)
+    for runner in runners:
+        keeper.keep(runner.lease)
+    keeper.close()
+
+
+def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes) -> Running:
+    """Steps 4 and 5 of a start."""
+    running = Running(jobs.pipeline, spark, wishes, jobs.base)
+    for runner in jobs.runners:
+        running.add(runner)
+    try:
+        running.launch_all()
+    except BaseException as error:
+        running.stop(grace=0)
+        if isinstance(error, HoldfastError) or not isinstance(error, Exception):
+            raise
+        raise failure.explained(jobs.runners[0].job, error, None).error from error
+    return running
+
+
+def _admitted(pipeline: Pipeline, base: locations.Base, job: Job, wishes: Wishes) -> Runner:
+    location = base.location(job.name)
+    recorded = locations.identity(base.store, job.name)
+    generation = recorded.generation if recorded else Generation(1)
+    outputs = query.opened_outputs(job, generation, pipeline.storage)
+    ledgers = {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
+    known = {} if recorded is None else {"its records": recorded.location}
+    known |= locations.recorded_beside(base, job.name, pipeline.storage)
+    highest = Epoch(0)
+    for name, last in ledgers.items():
+        if isinstance(last, Unknown):
+            continue
+        highest = Epoch(max(highest, last.epoch))
+        if isinstance(last.location, str):
+            known[f"the ledger in output `{name}`"] = last.location
+    moved = rules.of_record(job.name, location, known)
+    if moved is not None and LocationMoved.code not in wishes.accepted:
+        raise moved
+    held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
+    locations.record_identity(
+        base.store, job.name, locations.Identity(location=location, generation=generation)
+    )
+    life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
+    return Runner(job=job, life=life, lease=held, outputs=outputs)
+
+
+def _in_order(jobs: Sequence[Job]) -> list[Job]:
+    """Writers of a table before its readers; otherwise as declared."""
+    ordered: list[Job] = []
+    waiting = list(jobs)
+    while waiting:
+        tables = {p for other in waiting for p in _written(other)}
+        free = [job for job in waiting if not (_read(job) & (tables - _written(job)))]
+        ordered += free or waiting
+        waiting = [job for job in waiting if job not in ordered]
+    return ordered
+
+
+def _read(job: Job) -> set[str]:
+    return {urls.canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
+
+
+def _written(job: Job) -> set[str]:
+    paths = (_path(output.sink) for output in job.writes)
+    return {urls.canonical(path) for path in paths if path}
+
+
+def _path(sink: Sink) -> str:
+    return str(getattr(sink, "path", ""))
+
+
+def _session_of(job: Job, spark: "SparkSession") -> "SparkSession":
+    """The session, or a copy of it with the job's own settings."""
+    if not job.settings:
+        return spark
+    from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
+
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
+    for key, value in job.settings.items():
+        copy.conf.set(key, value)
+    return copy
+
+
+def _facts(runner: Runner) -> Event:
+    """What holdfast knows of a job beyond what Spark tells."""
+    job = runner.job
+    return {
+        "job": job.name,
+        "epoch": runner.life.epoch,
+        "generation": runner.life.generation,
+        "declared": str(job.declared),
+        "proven": job.proven,
+        "output_mode": job.output_mode.value,
+        "reads": [
+            {"kind": type(source).__name__, "options": redacted(source.options)}
+            for source in job.reads
+        ],
+        "writes": [
+            {"name": o.name, "kind": type(o.sink).__name__, "path": _path(o.sink)}
+            for o in job.writes
+        ],
+    }

@@ -1,0 +1,134 @@
+"""A failed query -> one sentence, and whether a restart can cure it.
+
+Spark tells its errors by condition names; those that come from what is in the checkpoint, in the
+code or in the data come back at every start.
+"""
+
+import re
+from dataclasses import dataclass
+
+from holdfast.errors import (
+    HoldfastError,
+    QueryFailed,
+    SchemaMismatch,
+    SourceUnavailable,
+    StorageUnavailable,
+)
+from holdfast.model.definition import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """An error that is recognised by its text."""
+
+    pattern: str
+    kind: type[HoldfastError]
+    found: str
+    hint: str
+    curable: bool
+
+
+_KNOWN = (
+    Known(
+        pattern=r"UnknownTopicOrPartition|does not host this topic-partition|UNKNOWN_TOPIC",
+        kind=SourceUnavailable,
+        found="a Kafka topic that does not exist",
+        hint="create the topic, or correct its name in the job's `reads`",
+        curable=False,
+    ),
+    Known(
+        pattern=r"Timed out waiting for a node assignment|BrokerNotAvailable|Failed to construct"
+        r" kafka|TimeoutException.*(?:topic|partition|node)|DisconnectException",
+        kind=SourceUnavailable,
+        found="a Kafka broker that does not answer",
+        hint="check that the brokers run and can be reached from the driver",
+        curable=True,
+    ),
+    Known(
+        pattern=r"No space left on device|Disk quota exceeded",
+        kind=StorageUnavailable,
+        found="a disk without space left",
+        hint="make room, then start again: the batch was not written and runs again",
+        curable=False,
+    ),
+    Known(
+        pattern=r"DELTA_SCHEMA_CHANGED|DELTA_METADATA_MISMATCH|DELTA_STREAMING_INCOMPATIBLE",
+        kind=SchemaMismatch,
+        found="a Delta table whose schema changed under the stream",
+        hint="start again with code that fits the new schema",
+        curable=False,
+    ),
+    Known(
+        pattern=r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE|MALFORMED_CSV|"
+        r"MALFORMED_RECORD_IN_PARSING",
+        kind=SourceUnavailable,
+        found="a file that cannot be read",
+        hint="move the damaged file away or mend it; the batch was not written and runs again",
+        curable=False,
+    ),
+    Known(
+        pattern=r"KAFKA_DATA_LOSS|DELTA_LOG_FILE_NOT_FOUND|DIFFERENT_DELTA_TABLE_READ|"
+        r"DELTA_MISSING_FILES|failOnDataLoss",
+        kind=SourceUnavailable,
+        found="a source that no longer has what the checkpoint asks for",
+        hint="compare the source with the checkpoint before anything is deleted",
+        curable=False,
+    ),
+    Known(
+        pattern=r"STATE_STORE_\w+_NOT_COMPATIBLE|STATEFUL_OPERATOR|sources in the checkpoint"
+        r" offsets and now|INVALID_LOG_VERSION|Incomplete log file|doesn't exist|"
+        r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|CANNOT_LOAD_STATE_STORE|MISSING_METADATA_FILE|"
+        r"CHECKPOINT_FILE_CHECKSUM",
+        kind=QueryFailed,
+        found="a checkpoint that does not fit this query",
+        hint="start the code that wrote the checkpoint; do not delete anything",
+        curable=False,
+    ),
+    Known(
+        pattern=r"AnalysisException|UNRESOLVED_|PARSE_SYNTAX_ERROR|UNSUPPORTED_|DATATYPE_MISMATCH",
+        kind=QueryFailed,
+        found="a query that Spark cannot run",
+        hint="correct the job's function",
+        curable=False,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong with a query, and whether to try again."""
+
+    error: HoldfastError
+    curable: bool
+
+
+def explained(job: Job, error: BaseException, inner: Exception | None) -> Failure:
+    """The error in holdfast's words: `inner` is what the batch writer raised, if it was that."""
+    if isinstance(inner, HoldfastError):
+        return Failure(error=inner, curable=inner.curable_by_restart)
+    if isinstance(error, HoldfastError):
+        return Failure(error=error, curable=error.curable_by_restart)
+    text = f"{type(error).__name__}: {error}\n{inner or ''}"
+    for known in _KNOWN:
+        if re.search(known.pattern, text):
+            sentence = (
+                f"expected job `{job.name}` to run, found {known.found}: {_reason(error, inner)}"
+            )
+            return Failure(error=known.kind(sentence, hint=known.hint), curable=known.curable)
+    return Failure(
+        error=QueryFailed(
+            f"expected job `{job.name}` to run, found: {_reason(error, inner)}",
+            hint="start again with `--debug` for the whole error",
+        ),
+        curable=not isinstance(inner, TypeError | NameError | AttributeError | SyntaxError),
+    )
+
+
+def _reason(error: BaseException, inner: Exception | None) -> str:
+    """The one line that says most: the innermost cause that Spark or Python names."""
+    text = str(inner or error)
+    causes = re.findall(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error): )(.+)", text, re.MULTILINE)
+    conditions = re.findall(r"^\[?([A-Z][A-Z0-9_.]{6,}\]? .+)", text, re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    chosen = (causes or conditions or lines or [type(inner or error).__name__])[-1 if causes else 0]
+    return chosen.strip()[:300]

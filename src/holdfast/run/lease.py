@@ -1,0 +1,151 @@
+"""One live driver a job.
+
+Every driver takes the next epoch by creating a file that must not exist yet:
+
+    .holdfast/<job>/lease/000000000007.json
+
+Creating is the only step that needs to be atomic, and every storage can do it: of two drivers
+that want epoch 8, one gets it. A driver only ever rewrites the file of its own epoch, with its
+heartbeat, so that there is nothing to compare and swap. Who has the highest epoch has the lease,
+until the heartbeat is too old, the lease is released, or its process is known to be dead.
+
+The lease is politeness. That an old driver that wakes up writes nothing is the sinks' part: they
+check the epoch in the same atomic step as the write.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.decode import lease as lease_format
+from holdfast.errors import LeaseHeld, StorageUnavailable
+from holdfast.model.ids import Epoch, JobName
+from holdfast.model.lease import Lease
+from holdfast.model.offsets import Unreadable
+from holdfast.run import clock
+from holdfast.storage import Missing, Store
+
+TTL_MS = 30_000
+_BEATS_A_TTL = 3
+_KEPT = 5
+
+
+def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -> Lease:
+    """The lease with the next epoch, higher than `above`; raises LeaseHeld if a driver lives."""
+    folder = _folder(job)
+    epochs = _epochs(store, job)
+    if epochs:
+        _refuse_if_held(store, job, epochs[-1])
+    now = clock.now_ms()
+    lease = Lease(
+        job=job,
+        epoch=Epoch(max(above, epochs[-1] if epochs else 0) + 1),
+        holder=clock.this_process(),
+        since_ms=now,
+        heartbeat_ms=now,
+        ttl_ms=ttl_ms,
+        released=False,
+    )
+    if not store.write(_path(lease), lease_format.encode(lease), create=True):
+        _refuse_if_held(store, job, lease.epoch)
+        return acquire(store, job, above=lease.epoch, ttl_ms=ttl_ms)
+    for old in epochs[:-_KEPT]:
+        store.delete(f"{folder}/{old:012d}.json")
+    return lease
+
+
+def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
+    data = store.read(f"{_folder(job)}/{epoch:012d}.json")
+    lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
+    if isinstance(lease, Unreadable) or lease.expired(clock.now_ms()):
+        return
+    if clock.is_dead(lease.holder):
+        return
+    age = (clock.now_ms() - lease.since_ms) // 1000
+    raise LeaseHeld(
+        f"expected no live driver of job `{job}`, found process {lease.holder.pid} on host"
+        f" `{lease.holder.host}`, which has held the lease for {age} s (epoch {epoch}) and was"
+        f" last heard of {(clock.now_ms() - lease.heartbeat_ms) // 1000} s ago",
+        hint=f"stop that driver, or wait: {lease.ttl_ms // 1000} s without a heartbeat free the"
+        " lease",
+    )
+
+
+def _epochs(store: Store, job: JobName) -> list[Epoch]:
+    numbers = [name.removesuffix(".json") for name in store.names(_folder(job))]
+    return sorted(Epoch(int(number)) for number in numbers if number.isdecimal())
+
+
+def _folder(job: JobName) -> str:
+    return f".holdfast/{job}/lease"
+
+
+def _path(lease: Lease) -> str:
+    return f"{_folder(lease.job)}/{lease.epoch:012d}.json"
+
+
+class Keeper:
+    """Keeps leases alive by heartbeats from one thread, and tells when one is lost."""
+
+    def __init__(self, store: Store, lost: Callable[[Lease], None]) -> None:
+        self._store = store
+        self._lost = lost
+        self._leases: dict[JobName, Lease] = {}
+        self._guard = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-lease", daemon=True)
+
+    def keep(self, lease: Lease) -> None:
+        """Begin to keep a lease."""
+        with self._guard:
+            self._leases[lease.job] = lease
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def release(self, job: JobName) -> None:
+        """Give a lease up, so that the next driver need not wait."""
+        with self._guard:
+            lease = self._leases.pop(job, None)
+        if lease is not None:
+            self._write(replace(lease, released=True))
+
+    def close(self) -> None:
+        """Give all leases up and end the thread."""
+        self._stop.set()
+        with self._guard:
+            jobs = list(self._leases)
+        for job in jobs:
+            self.release(job)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause()):
+            with self._guard:
+                leases = list(self._leases.values())
+            for lease in leases:
+                self._beat(lease)
+
+    def _pause(self) -> float:
+        with self._guard:
+            shortest = min((lease.ttl_ms for lease in self._leases.values()), default=TTL_MS)
+        return shortest / 1000 / _BEATS_A_TTL
+
+    def _beat(self, lease: Lease) -> None:
+        try:
+            newest = max(_epochs(self._store, lease.job), default=lease.epoch)
+        except StorageUnavailable:
+            return  # without its records a stream goes on; the sinks' fence holds
+        if newest > lease.epoch:
+            with self._guard:
+                self._leases.pop(lease.job, None)
+            self._lost(lease)
+            return
+        with self._guard:
+            kept = lease.job in self._leases
+        if kept:
+            self._write(replace(lease, heartbeat_ms=clock.now_ms()))
+
+    def _write(self, lease: Lease) -> None:
+        try:
+            self._store.write(_path(lease), lease_format.encode(lease))
+        except StorageUnavailable:
+            return

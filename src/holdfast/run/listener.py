@@ -1,0 +1,214 @@
+"""Spark's own events of a query -> run records.
+
+    started      who runs what, where and with which settings
+    progress     what a batch consumed, how long each phase took, how large the state is
+    terminated   how it ended
+
+Spark calls the listener from its event thread; everything that costs time, or that asks Spark
+something, is done on the recorder's thread.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from holdfast.model import json
+from holdfast.model.json import Json
+from holdfast.model.version import VERSION
+from holdfast.run import clock
+from holdfast.run.records import Event, Recorder, RunLog
+from holdfast.storage import ObjectStorage, open_store, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SECRET = re.compile(r"(?i)password|secret|token|credential|sasl|private|access.?key|keystore")
+_GIT_SECONDS = 5.0
+REDACTED = "(redacted)"
+
+
+class Records(StreamingQueryListener):
+    """Records every query of a session that it is told of, or all of them."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        recorder: Recorder,
+        storage: Mapping[str, str],
+        *,
+        every_query: bool,
+    ) -> None:
+        self._spark = spark
+        self._recorder = recorder
+        self._storage = storage
+        self._every_query = every_query
+        self._declared: dict[str, Event] = {}
+        self._logs: dict[str, RunLog] = {}
+        self._operators: set[str] = set()
+
+    def declare(self, job: str, facts: Event) -> None:
+        """Say what is known of a job beyond what Spark tells; before its query starts."""
+        self._declared[job] = facts
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
+        """Open the run's records."""
+        name, query, run, now = event.name or "", str(event.id), str(event.runId), clock.now_ms()
+        if name in self._declared or self._every_query:
+            self._recorder.submit(lambda: self._opened(name, query, run, now))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
+        """Record a batch."""
+        text, run = event.progress.json, str(event.progress.runId)
+        self._add(run, lambda: _progress(text, clock.now_ms()))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  Spark's name
+        """Nothing to record of a query that has nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  Spark's name
+        """Record the end, with the error if there was one."""
+        error, run, now = event.exception, str(event.runId), clock.now_ms()
+        self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _first_lines(error)})
+
+    def _add(self, run: str, make: Callable[[], Event]) -> None:
+        def task() -> RunLog | None:
+            log = self._logs.get(run)
+            if log is not None:
+                log.add(make())
+            return log
+
+        self._recorder.submit(task)
+
+    def _opened(self, name: str, query: str, run: str, now: int) -> RunLog | None:
+        asked = _asked_of_spark(self._spark, query)
+        location = str(asked.get("location") or "")
+        base, _, folder = location.rpartition("/")
+        declared = self._declared.get(name, {})
+        if not base:
+            return None
+        store: ObjectStorage = open_store(base, self._storage)
+        log = RunLog(store, folder, now, run)
+        log.add(
+            {
+                "event": "started",
+                "at_ms": now,
+                "query_id": query,
+                "run_id": run,
+                "name": name,
+                "spark_version": self._spark.version,
+                "holdfast_version": VERSION,
+                "host": clock.this_process().host,
+                "pid": clock.this_process().pid,
+                "configuration": _configuration(self._spark),
+                **asked,
+                **declared,
+                "git_revision": _git_revision(declared.get("declared")),
+            }
+        )
+        self._logs[run] = log
+        return log
+
+
+def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -> Records:
+    """Keep run records of every streaming query of a session, beside each checkpoint.
+
+    The records of a query with the checkpoint `<folder>/<name>` go to
+    `<folder>/.holdfast/<name>/runs/`. Call it once, before the queries start.
+    """
+    records = Records(spark, Recorder(flush_seconds=1.0), storage or {}, every_query=True)
+    spark.streams.addListener(records)
+    return records
+
+
+def _asked_of_spark(spark: "SparkSession", query: str) -> dict[str, Json]:
+    """What only the running query knows: its checkpoint, its sink and its output mode."""
+    found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
+    if found is None:
+        return {}
+    execution = found.streamingQuery()
+    root = str(execution.resolvedCheckpointRoot())
+    return {
+        "location": urls.canonical(root),
+        "sink": str(execution.sink().toString()),
+        "output_mode": str(execution.outputMode().toString()).lower(),
+        "sources": [str(execution.sources().apply(i)) for i in range(execution.sources().size())],
+    }
+
+
+def _configuration(spark: "SparkSession") -> dict[str, Json]:
+    """The settings of the session, secrets left out."""
+    own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
+    kept = {k: v for k, v in own.items() if k.startswith("spark.") and k != "spark.jars"}
+    return {key: REDACTED if _SECRET.search(key) else value for key, value in kept.items()}
+
+
+def redacted(options: Mapping[str, str]) -> dict[str, Json]:
+    """Options with the values of secrets left out."""
+    return {key: REDACTED if _SECRET.search(key) else value for key, value in options.items()}
+
+
+def _progress(text: str, now: int) -> Event:
+    value = json.mapping(json.parse(text))
+    sources = value.get("sources")
+    operators = value.get("stateOperators")
+    return {
+        "event": "progress",
+        "at_ms": now,
+        "batch": value.get("batchId"),
+        "rows": value.get("numInputRows"),
+        "duration_ms": value.get("durationMs"),
+        "watermark": json.mapping(value.get("eventTime")).get("watermark"),
+        "sources": [
+            _picked(source, "description", "startOffset", "endOffset", "numInputRows")
+            for source in (sources if isinstance(sources, list) else [])
+        ],
+        "state": [
+            _picked(
+                operator,
+                "operatorName",
+                "numRowsTotal",
+                "numRowsUpdated",
+                "numRowsRemoved",
+                "numRowsDroppedByWatermark",
+                "memoryUsedBytes",
+                "commitTimeMs",
+            )
+            for operator in (operators if isinstance(operators, list) else [])
+        ],
+    }
+
+
+def _picked(value: Json, *keys: str) -> Json:
+    found = json.mapping(value)
+    return {key: found[key] for key in keys if key in found}
+
+
+def _first_lines(error: str | None) -> str | None:
+    return None if error is None else "\n".join(error.splitlines()[:20])[:4000]
+
+
+def _git_revision(declared: Json) -> str | None:
+    """The revision of the code that declared the job, if it is under git."""
+    if not isinstance(declared, str):
+        return None
+    folder = Path(declared.rpartition(":")[0]).parent
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

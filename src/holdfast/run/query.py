@@ -1,0 +1,197 @@
+"""One job -> one streaming query.
+
+Spark writes `offsets/N`, then calls the batch writer here, then writes `commits/N`. The writer
+gives the batch to every output, each of which writes it once by its own ledger.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from holdfast.errors import FunctionResultInvalid
+from holdfast.model.batch import Batch, Life, Unknown, ledger_key
+from holdfast.model.definition import (
+    AvailableNow,
+    Continuously,
+    DeltaAppend,
+    DeltaMerge,
+    Every,
+    FileSink,
+    ForeachBatch,
+    Job,
+    Output,
+    Trigger,
+)
+from holdfast.model.ids import BatchId, Generation, JobName
+from holdfast.run.batch import OffsetReader
+from holdfast.sinks.contract import Decision, LedgeredSink
+from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
+from holdfast.sources import open as sources
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOutput:
+    """An output with its sink opened; `ledgered` is None for a user's own function."""
+
+    output: Output
+    ledgered: LedgeredSink | None
+
+    def rows(self, result: DataFrame) -> DataFrame:
+        """The rows of the job's result that go to this output."""
+        if self.output.select is None:
+            return result
+        selected = self.output.select(result)
+        if not isinstance(selected, DataFrame):
+            raise FunctionResultInvalid(
+                f"expected the `select` of output `{self.output.name}` to return a DataFrame,"
+                f" found {type(selected).__name__}",
+                hint="return the DataFrame that it makes",
+            )
+        return selected
+
+
+def opened_outputs(
+    job: Job, generation: Generation, storage: Mapping[str, str]
+) -> tuple[OpenOutput, ...]:
+    """The job's outputs with their sinks; opens no connection yet."""
+    return tuple(
+        OpenOutput(output=output, ledgered=_ledgered(job.name, generation, output, storage))
+        for output in job.writes
+    )
+
+
+def _ledgered(
+    job: JobName, generation: Generation, output: Output, storage: Mapping[str, str]
+) -> LedgeredSink | None:
+    key = ledger_key(job, generation, output.name)
+    match output.sink:
+        case DeltaAppend():
+            return DeltaAppendSink(output.sink, key, storage)
+        case DeltaMerge():
+            return DeltaMergeSink(output.sink, key, storage)
+        case FileSink() | ForeachBatch():
+            return None
+
+
+def result_of(job: Job, spark: "SparkSession") -> DataFrame:
+    """The job's function applied to its sources; raises unless it is a streaming DataFrame."""
+    frames = [sources.opened(source, spark) for source in job.reads]
+    result = job.function(*frames)
+    if not isinstance(result, DataFrame):
+        raise FunctionResultInvalid(
+            f"expected job `{job.name}` ({job.declared}) to return a DataFrame, found"
+            f" {type(result).__name__}",
+            hint="end the function with `return` and the DataFrame",
+        )
+    if not result.isStreaming:
+        raise FunctionResultInvalid(
+            f"expected job `{job.name}` ({job.declared}) to return a streaming DataFrame, found"
+            " one that does not come from its sources",
+            hint="make the result from the DataFrames that the function is given",
+        )
+    return result
+
+
+class BatchWriter:
+    """What Spark calls with every batch: gives it to each output, once."""
+
+    def __init__(self, outputs: tuple[OpenOutput, ...], offsets: OffsetReader) -> None:
+        self._outputs = outputs
+        self._offsets = offsets
+        self._sized = False
+        self._stopping = threading.Event()
+        self.parked = threading.Event()
+        self.failure: Exception | None = None
+
+    def stop_before_next(self) -> None:
+        """Let the batch at hand finish, and begin no other."""
+        self._stopping.set()
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write one batch; keeps the error, which Spark would flatten to text."""
+        if self._stopping.is_set():
+            # A batch that was planned but not begun: it is in the offset log and runs again.
+            self.parked.set()
+            threading.Event().wait(600)
+            return
+        try:
+            self._write(rows, self._offsets.batch(BatchId(batch_id)))
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _write(self, rows: DataFrame, batch: Batch) -> None:
+        unsized = isinstance(batch.expected_rows, Unknown) and not self._sized
+        if len(self._outputs) == 1 and not unsized:
+            if not self._give(self._outputs[0], rows, batch):
+                _run_plan(rows)
+            return
+        # Cached, so that several outputs, or a count before the write, run the plan once: a
+        # second run of a stateful plan is waste, and none at all poisons the checkpoint.
+        rows = rows.persist()
+        try:
+            sized = replace(batch, expected_rows=rows.count())
+            for output in self._outputs:
+                self._give(output, rows, sized)
+        finally:
+            rows.unpersist()
+        self._sized = True
+
+    def _give(self, output: OpenOutput, rows: DataFrame, batch: Batch) -> bool:
+        """Give the batch to one output; says whether its plan was run."""
+        selected = output.rows(rows)
+        if output.ledgered is not None:
+            return output.ledgered.write(batch, selected) is Decision.WRITE
+        if isinstance(output.output.sink, ForeachBatch):
+            output.output.sink.function(selected, batch.id)
+        return True
+
+
+def _run_plan(rows: DataFrame) -> None:
+    """Run the plan for nothing but its state: a skipped batch must still move it."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def start(
+    job: Job, result: DataFrame, location: str, writer: BatchWriter, *, once: bool
+) -> "StreamingQuery":
+    """Start the query."""
+    stream = (
+        _triggered(result.writeStream, AvailableNow() if once else job.trigger)
+        .queryName(job.name)
+        .outputMode(job.output_mode.value)
+        .option("checkpointLocation", urls.for_spark(location))
+    )
+    sink = job.writes[0].sink
+    if not isinstance(sink, FileSink):
+        return stream.foreachBatch(writer).start()
+    stream = stream.format(sink.format).options(**sink.options)
+    if sink.partition_by:
+        stream = stream.partitionBy(*sink.partition_by)
+    return stream.start(urls.for_spark(sink.path))
+
+
+def _triggered(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWriter":
+    match trigger:
+        case Continuously():
+            return stream.trigger(processingTime="0 seconds")
+        case Every(seconds=seconds):
+            return stream.trigger(processingTime=f"{round(seconds * 1000)} milliseconds")
+        case AvailableNow():
+            return stream.trigger(availableNow=True)
+
+
+def prepare(outputs: tuple[OpenOutput, ...], life: Life, result: DataFrame) -> None:
+    """Create what is missing in the sinks and fence older drivers, before any batch runs."""
+    for output in outputs:
+        if output.ledgered is not None:
+            schema = output.rows(result).schema
+            output.ledgered.prepare(life, schema, result.sparkSession)

@@ -1,0 +1,114 @@
+"""The Delta append sink."""
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import deltalake
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
+
+from holdfast.errors import SinkRefused
+from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.definition import DeltaAppend
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import ledger, parquet, schema
+from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class DeltaAppendSink:
+    """Appends each batch to a Delta table in one commit with its ledger."""
+
+    def __init__(self, sink: DeltaAppend, app_id: str, options: Mapping[str, str]) -> None:
+        self._sink = sink
+        self._ledgered = LedgeredTable(sink, app_id, options)
+        self._size = parquet.BatchSize()
+        self._fit = schema.Fit(sink.path)
+
+    def last_written(self) -> LastWritten:
+        """What the table holds for the job, from its transaction log."""
+        return self._ledgered.last_written()
+
+    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+        """Create the table if there is none, and fence older drivers by a commit."""
+        self._ledgered.prepare(life, schema, spark)
+        self._evolved(self._ledgered.current(), schema)
+
+    def write(self, batch: Batch, rows: "DataFrame") -> Decision:
+        """Write the files first and then name them in one commit with the ledger.
+
+        Files before commit: a crash in between leaves files that no reader sees.
+        """
+        table = self._ledgered.current()
+        if self._ledgered.decide(table, batch) is Decision.SKIP:
+            return Decision.SKIP
+        table = self._evolved(table, rows.schema)
+        fitted = self._fit.select(table, rows)
+        if not tables.native_append(table):
+            return self._write_by_spark(batch, fitted)
+        return self._ledgered.commit(table, batch, self._files(table, batch, fitted))
+
+    def _files(
+        self, table: deltalake.DeltaTable, batch: Batch, rows: "DataFrame"
+    ) -> list[AddAction]:
+        partition_by = tuple(table.metadata().partition_columns)
+        folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
+        store = self._ledgered.store
+        if self._size.small(batch):
+            collected = rows.toArrow()
+            self._size.saw(collected.num_rows, collected.nbytes)
+            data = collected.cast(schema.arrow_schema(table, tuple(collected.column_names)))
+            return parquet.by_driver(store, folder, data, partition_by)
+        files = parquet.by_executors(store, self._sink.path, folder, rows, partition_by)
+        self._size.saw(parquet.rows_in(files), sum(file.size for file in files))
+        return files
+
+    def _evolved(
+        self, table: deltalake.DeltaTable, rows: "StructType"
+    ) -> deltalake.DeltaTable:
+        """The table with the columns that the rows bring, where the declaration allows it.
+
+        Columns before data: a crash in between leaves a column of nulls, which is harmless.
+        """
+        if not self._sink.evolve:
+            return table
+        added = schema.missing_columns(rows, schema.of_table(table))
+        if not added:
+            return table
+        fields = [deltalake.Field.from_json(field.json()) for field in added]
+        try:
+            table.alter.add_columns(fields)
+        except (DeltaError, OSError) as error:
+            raise self._ledgered.place.unavailable(error) from error
+        return self._ledgered.current()
+
+    def _write_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
+        from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+
+        try:
+            (
+                rows.write.format("delta")
+                .mode("append")
+                .option("txnAppId", self._ledgered.app_id)
+                .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))
+                .option("userMetadata", ledger.of_batch(batch, self._ledgered.app_id))
+                .save(urls.for_spark(self._sink.path))
+            )
+        except PySparkException as error:
+            raise refused(self._sink.path, error) from error
+        return self._ledgered.verify(batch)
+
+
+def refused(path: str, error: Exception) -> SinkRefused:
+    """What Spark's Delta writer would not do, in one sentence."""
+    reason = str(error).strip().splitlines()[0]
+    return SinkRefused(
+        f"expected to write to the Delta table `{path}`, found: {reason}",
+        hint="start with `--debug` for the whole error",
+    )

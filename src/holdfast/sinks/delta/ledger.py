@@ -1,0 +1,127 @@
+"""The ledger of a job inside a Delta table.
+
+One app transaction a job, generation and output. Its version holds the driver's epoch and the
+batch, so that it only grows, and so that Delta's own rule (a version that is not higher has been
+written already) refuses an older driver in the same atomic step as the data:
+
+    appId    holdfast/<job>/<generation>/<output>
+    version  epoch * 2^40 + (batch id + 1)         0 in the low bits: no batch yet
+
+The commit info of the same commit says which offsets the batch was read from. delta-rs puts it
+under the key `holdfast`, Spark's Delta writer into `userMetadata`; both hold the same JSON.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import deltalake
+
+from holdfast.model import json
+from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown, Written
+from holdfast.model.ids import BatchId, Digest, Epoch
+from holdfast.model.json import Json
+
+KEY = "holdfast"
+_BATCH_BITS = 40
+_HISTORY_STEPS = (20, 1_000)
+
+
+def pack(epoch: Epoch, batch: BatchId | None) -> int:
+    """The app transaction's version for an epoch and the last batch written."""
+    return (epoch << _BATCH_BITS) + (0 if batch is None else batch + 1)
+
+
+def unpack(version: int) -> tuple[Epoch, BatchId | None]:
+    """The epoch, and the last batch written if there is one."""
+    low = version & ((1 << _BATCH_BITS) - 1)
+    return Epoch(version >> _BATCH_BITS), BatchId(low - 1) if low else None
+
+
+def of_batch(batch: Batch, app_id: str) -> str:
+    """What the commit of a batch says of it."""
+    return _text(batch.life, app_id, batch.id, batch.digest, batch.offsets)
+
+
+def of_start(life: Life, app_id: str, last: LastWritten) -> str:
+    """What the commit of a driver's start says: the new epoch, and the last batch carried on."""
+    match last:
+        case Written(batch=batch, digest=Unknown()):
+            return _text(life, app_id, batch, None, None)
+        case Written(batch=batch, digest=str() as digest):
+            return _text(life, app_id, batch, Digest(digest), None)
+        case Nothing() | Unknown() | Written():
+            return _text(life, app_id, None, None, None)
+
+
+def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
+    """Where the table stands with the job: constant work, whatever the length of its history."""
+    version = table.transaction_version(app_id)
+    if version is None:
+        return Standing(epoch=Epoch(0), batch=None)
+    epoch, batch = unpack(version)
+    return Standing(epoch=epoch, batch=batch)
+
+
+def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
+    """What the table holds for the job, as evidence; reads the tail of its history."""
+    now = standing(table, app_id)
+    if now.epoch == 0:
+        return Nothing(epoch=now.epoch, location=Unknown(reason="no driver has been there"))
+    entry = next(_entries(table, app_id), {})
+    said = entry.get("location")
+    location = said if isinstance(said, str) else Unknown(reason="the commit was cleaned away")
+    if now.batch is None:
+        return Nothing(epoch=now.epoch, location=location)
+    digest = recall(table, app_id, now.batch)
+    return Written(epoch=now.epoch, batch=now.batch, digest=digest, location=location)
+
+
+def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest | Unknown:
+    """The digest that a batch was written with, from the commit that wrote it."""
+    for entry in _entries(table, app_id):
+        found, digest = entry.get("batch"), entry.get("digest")
+        if found == batch and isinstance(digest, str):
+            return Digest(digest)
+        if isinstance(found, int) and found < batch:
+            break
+    return Unknown(reason=f"no commit in the table's log says so for batch {batch}")
+
+
+def _entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:
+    """The ledger's entries from the newest commit back, reading no more of the log than needed."""
+    seen = 0
+    for limit in (*_HISTORY_STEPS, None):
+        commits = table.history(limit)
+        for commit in commits[seen:]:
+            entry = _entry(commit)
+            if entry.get("ledger") == app_id:
+                yield entry
+        if limit is None or len(commits) < limit:
+            return
+        seen = len(commits)
+
+
+def _entry(commit: Mapping[str, object]) -> Mapping[str, Json]:
+    text = commit.get(KEY) or commit.get("userMetadata")
+    if not isinstance(text, str):
+        return {}
+    try:
+        return json.mapping(json.parse(text))
+    except ValueError:
+        return {}
+
+
+def _text(
+    life: Life, app_id: str, batch: BatchId | None, digest: Digest | None, offsets: Json
+) -> str:
+    return json.canonical(
+        {
+            "ledger": app_id,
+            "job": life.job,
+            "generation": life.generation,
+            "epoch": life.epoch,
+            "location": life.location,
+            "batch": batch,
+            "digest": digest,
+            "offsets": offsets,
+        }
+    )

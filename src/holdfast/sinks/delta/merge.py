@@ -1,0 +1,198 @@
+"""The Delta merge sink: upsert by key, newest wins.
+
+    matched, newer or no `newest` column    the row is replaced
+    matched, not newer                      the row stays
+    not matched                             the row is added
+
+Keys match as `IS NOT DISTINCT FROM`, so that a null key is a key like any other. Small batches
+into tables of moderate size are merged by delta-rs on the driver; otherwise by Spark's MERGE.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import deltalake
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from holdfast.errors import SchemaMismatch, SinkRefused
+from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.definition import DeltaMerge
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import ledger, parquet, schema
+from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.append import refused
+from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MODERATE_BYTES = 512 << 20
+_ATTEMPTS = 20
+_ORDER = "__holdfast_order"
+_TXN_SETTINGS = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+    "spark.databricks.delta.commitInfo.userMetadata",
+)
+
+
+class DeltaMergeSink:
+    """Merges each batch into a Delta table in one commit with its ledger."""
+
+    def __init__(self, sink: DeltaMerge, app_id: str, options: Mapping[str, str]) -> None:
+        self._sink = sink
+        self._ledgered = LedgeredTable(sink, app_id, options)
+        self._size = parquet.BatchSize()
+        self._fit = schema.Fit(sink.path)
+
+    def last_written(self) -> LastWritten:
+        """What the table holds for the job, from its transaction log."""
+        return self._ledgered.last_written()
+
+    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+        """Create the table if there is none, and fence older drivers by a commit."""
+        names = {field.name for field in schema.fields}
+        for column in (*self._sink.keys, *(c for c in [self._sink.newest] if c)):
+            if column not in names:
+                raise SchemaMismatch(
+                    f"expected the merge column `{column}` among the rows for"
+                    f" `{self._sink.path}`, found {', '.join(f'`{n}`' for n in sorted(names))}",
+                    hint="name columns of the job's result as `keys` and `newest`",
+                )
+        self._ledgered.prepare(life, schema, spark)
+
+    def write(self, batch: Batch, rows: "DataFrame") -> Decision:
+        """Merge the rows with the ledger in one commit."""
+        table = self._ledgered.current()
+        if self._ledgered.decide(table, batch) is Decision.SKIP:
+            return Decision.SKIP
+        fitted = self._fit.select(table, rows)
+        if self._by_driver(table, batch):
+            return self._merge_by_driver(table, batch, fitted)
+        return self._merge_by_spark(batch, fitted)
+
+    def _by_driver(self, table: deltalake.DeltaTable, batch: Batch) -> bool:
+        if not tables.native_merge(table) or not self._size.small(batch):
+            return False
+        sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes")
+        return sum(sizes.to_pylist()) <= MODERATE_BYTES
+
+    def _merge_by_driver(
+        self, table: deltalake.DeltaTable, batch: Batch, rows: "DataFrame"
+    ) -> Decision:
+        collected = rows.toArrow()
+        self._size.saw(collected.num_rows, collected.nbytes)
+        newest = self._newest(
+            collected.cast(schema.arrow_schema(table, tuple(collected.column_names)))
+        )
+        if newest.num_rows == 0:
+            return self._ledgered.commit(table, batch, [])
+        for _ in range(_ATTEMPTS):
+            try:
+                self._execute(table, batch, newest)
+            except CommitFailedError:
+                table = self._ledgered.current()
+                if self._ledgered.decide(table, batch) is Decision.SKIP:
+                    return Decision.SKIP
+                continue
+            except (DeltaError, OSError) as error:
+                raise self._ledgered.place.unavailable(error) from error
+            self._ledgered.checkpoint_log(table)
+            return Decision.WRITE
+        raise SinkRefused(
+            f"expected to merge batch {batch.id} into `{self._sink.path}`, found other writers"
+            f" committing {_ATTEMPTS} times in between",
+            hint="let fewer writers work on the table at a time",
+        )
+
+    def _execute(self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table) -> None:
+        keys = [f's."{key}" IS NOT DISTINCT FROM t."{key}"' for key in self._sink.keys]
+        version = self._sink.newest
+        newer = f't."{version}" IS NULL OR s."{version}" > t."{version}"' if version else None
+        (
+            table.merge(
+                rows,
+                predicate=" AND ".join(keys),
+                source_alias="s",
+                target_alias="t",
+                commit_properties=self._ledgered.properties(batch),
+                post_commithook_properties=tables.NO_HOOKS,
+            )
+            .when_matched_update_all(predicate=newer)
+            .when_not_matched_insert_all()
+            .execute()
+        )
+
+    def _newest(self, rows: pa.Table) -> pa.Table:
+        """One row a key: the newest, or the only one where nothing says which is newer."""
+        numbered = rows.append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
+        if self._sink.newest:
+            numbered = numbered.sort_by([(self._sink.newest, "ascending")])
+            numbered = numbered.set_column(
+                numbered.num_columns - 1, _ORDER, pa.array(range(rows.num_rows), pa.int64())
+            )
+        keyed = numbered.group_by(list(self._sink.keys)).aggregate([(_ORDER, "max")])
+        if not self._sink.newest and keyed.num_rows < rows.num_rows:
+            raise self._ambiguous(rows.num_rows - keyed.num_rows)
+        picked = numbered.take(keyed.column(f"{_ORDER}_max"))
+        return picked.drop_columns([_ORDER])
+
+    def _merge_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
+        from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
+        from pyspark.errors import PySparkException  # noqa: PLC0415
+
+        spark = rows.sparkSession
+        values = (
+            self._ledgered.app_id,
+            str(ledger.pack(batch.life.epoch, batch.id)),
+            ledger.of_batch(batch, self._ledgered.app_id),
+        )
+        condition = " AND ".join(f"s.`{key}` <=> t.`{key}`" for key in self._sink.keys)
+        version = self._sink.newest
+        newer = f"t.`{version}` IS NULL OR s.`{version}` > t.`{version}`" if version else None
+        for setting, value in zip(_TXN_SETTINGS, values, strict=True):
+            spark.conf.set(setting, value)
+        try:
+            (
+                DeltaTable.forPath(spark, urls.for_spark(self._sink.path))
+                .alias("t")
+                .merge(self._newest_by_spark(rows).alias("s"), condition)
+                .whenMatchedUpdateAll(newer)
+                .whenNotMatchedInsertAll()
+                .execute()
+            )
+        except PySparkException as error:
+            raise refused(self._sink.path, error) from error
+        finally:
+            # Unset, or the next write of this session would pass for the same transaction.
+            for setting in _TXN_SETTINGS:
+                spark.conf.unset(setting)
+        decision = self._ledgered.verify(batch)
+        self._size.saw(_source_rows(self._ledgered.current()), 0)
+        return decision
+
+    def _newest_by_spark(self, rows: "DataFrame") -> "DataFrame":
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+
+        if not self._sink.newest:
+            return rows
+        newest = F.max_by(F.struct(*rows.columns), F.col(self._sink.newest))
+        grouped = rows.groupBy(*self._sink.keys).agg(newest.alias("newest"))
+        return grouped.select("newest.*")
+
+    def _ambiguous(self, surplus: int) -> SinkRefused:
+        return SinkRefused(
+            f"expected each key once a batch for `{self._sink.path}`, found {surplus} rows more"
+            " than keys, and no column says which is newer",
+            hint='declare it: `delta_merge(path, keys=[…], newest="event_time")`',
+        )
+
+
+def _source_rows(table: deltalake.DeltaTable) -> int:
+    """How many rows the last merge was given, by the metrics in its commit."""
+    metrics = table.history(1)[0].get("operationMetrics")
+    rows = metrics.get("numSourceRows") if isinstance(metrics, dict) else None
+    return int(rows) if rows is not None else parquet.SMALL_ROWS + 1

@@ -1,0 +1,166 @@
+"""Rows -> Parquet files in the table's folder -> add actions.
+
+Two ways, one outcome: files that no reader sees until the commit names them. Small batches are
+collected as Arrow and written by the driver, because a Spark write job costs more than the rows;
+larger ones are written by the executors with Spark's own Parquet writer, and the driver reads
+only their footers. Files of a run that was killed before its commit are never named in the log;
+the table's VACUUM removes them as it does for every writer.
+"""
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+from holdfast.model.batch import Batch, Unknown
+from holdfast.sinks.delta import stats
+from holdfast.storage import ObjectStorage, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SMALL_ROWS = 200_000
+SMALL_BYTES = 64 << 20
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_FOOTER_THREADS = 8
+
+
+class BatchSize:
+    """Which batches are small enough for the driver's memory.
+
+    Rows that the offsets promise decide; where they promise nothing, the batch before does; and
+    where there is none, the batch counts as large.
+    """
+
+    def __init__(self) -> None:
+        self._rows: int | None = None
+        self._bytes_a_row = 0.0
+
+    def saw(self, rows: int, size: int) -> None:
+        """Remember what the last batch turned out to be."""
+        self._rows = rows
+        self._bytes_a_row = size / rows if rows else self._bytes_a_row
+
+    def small(self, batch: Batch) -> bool:
+        """Whether the driver may collect this batch."""
+        expected = batch.expected_rows
+        rows = self._rows if isinstance(expected, Unknown) else expected
+        if rows is None:
+            return False
+        return rows <= SMALL_ROWS and rows * self._bytes_a_row <= SMALL_BYTES
+
+
+def by_driver(
+    store: ObjectStorage, folder: str, rows: pa.Table, partition_by: tuple[str, ...]
+) -> list[AddAction]:
+    """Write the collected rows, one file a partition of the table."""
+    actions = []
+    for index, (values, part) in enumerate(_partitions(rows, partition_by)):
+        buffer = io.BytesIO()
+        footers: list[pq.FileMetaData] = []
+        pq.write_table(part, buffer, compression="snappy", metadata_collector=footers)
+        data = buffer.getvalue()
+        path = f"{folder}/part-{index:05d}.parquet"
+        store.write(path, data)
+        actions.append(_action(path, len(data), values, footers[0]))
+    return actions
+
+
+def by_executors(
+    store: ObjectStorage, table: str, folder: str, rows: "DataFrame", partition_by: tuple[str, ...]
+) -> list[AddAction]:
+    """Have the executors write the rows with Spark's Parquet writer, then read the footers."""
+    writer = (
+        rows.write.mode("errorifexists")
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
+        .option("compression", "snappy")
+    )
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(urls.for_spark(f"{table.rstrip('/')}/{folder}"))
+    with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
+        return list(pool.map(lambda path: _of_file(store, path), _parquet_files(store, folder)))
+
+
+def rows_in(files: list[AddAction]) -> int:
+    """How many rows the files hold, by their statistics."""
+    return sum(int(json.loads(file.stats)["numRecords"]) for file in files)
+
+
+def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
+    for name in store.names(folder):
+        path = f"{folder}/{name}"
+        if name.startswith(("_", ".")):
+            continue
+        if name.endswith(".parquet"):
+            yield path
+        else:
+            yield from _parquet_files(store, path)
+
+
+def _of_file(store: ObjectStorage, path: str) -> AddAction:
+    with obstore.open_reader(store.backend, path) as reader:
+        footer = pq.read_metadata(reader)
+        size = reader.size
+    return _action(path, size, _values_in(path), footer)
+
+
+def _values_in(path: str) -> dict[str, str | None]:
+    """The partition values in Spark's `column=value` folders."""
+    values: dict[str, str | None] = {}
+    for part in path.split("/")[1:-1]:
+        column, _, value = part.partition("=")
+        values[unquote(column)] = None if value == _NULL_PARTITION else unquote(value)
+    return values
+
+
+def _partitions(
+    rows: pa.Table, partition_by: tuple[str, ...]
+) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+    """The rows of each partition of the table, without the partition columns."""
+    if not partition_by:
+        if rows.num_rows:
+            yield {}, rows
+        return
+    ordered = rows.sort_by([(column, "ascending") for column in partition_by])
+    keys = list(zip(*(ordered.column(c).to_pylist() for c in partition_by), strict=True))
+    data = ordered.drop_columns(list(partition_by))
+    start = 0
+    for end in range(1, len(keys) + 1):
+        if end == len(keys) or keys[end] != keys[start]:
+            named = zip(partition_by, keys[start], strict=True)
+            values = {column: _partition_text(value) for column, value in named}
+            yield values, data.slice(start, end - start)
+            start = end
+
+
+def _partition_text(value: object) -> str | None:
+    match value:
+        case None | "":
+            return None
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def _action(
+    path: str, size: int, values: dict[str, str | None], footer: pq.FileMetaData
+) -> AddAction:
+    return AddAction(
+        path=quote(path, safe="/=-_.~"),
+        size=size,
+        partition_values=values,
+        modification_time=time.time_ns() // 1_000_000,
+        data_change=True,
+        stats=stats.of_file(footer),
+    )

@@ -1,0 +1,93 @@
+"""Do the rows fit the table, and in which order and spelling of columns?"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import deltalake
+import pyarrow as pa
+
+from holdfast.errors import SchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+
+class Fit:
+    """How the rows of one job fit one table; worked out again only when either changes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known = ""
+        self._columns: Mapping[str, str] = {}
+
+    def select(self, table: deltalake.DeltaTable, rows: "DataFrame") -> "DataFrame":
+        """The rows with the table's columns, or SchemaMismatch."""
+        seen = f"{table.schema().to_json()} {rows.schema.json()}"
+        if seen != self._known:
+            self._columns = fitting(rows.schema, of_table(table), self._path)
+            self._known = seen
+        if all(own == name for own, name in self._columns.items()) and len(rows.columns) == len(
+            self._columns
+        ):
+            return rows
+        return rows.select([rows[own].alias(name) for own, name in self._columns.items()])
+
+
+def of_table(table: deltalake.DeltaTable) -> "StructType":
+    """The table's schema in Spark's words."""
+    from pyspark.sql.types import StructType  # noqa: PLC0415  only where Spark runs
+
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def missing_columns(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
+    """The columns of the rows that the table does not have."""
+    known = {field.name.lower() for field in table.fields}
+    return tuple(field for field in rows.fields if field.name.lower() not in known)
+
+
+def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, str]:
+    """The rows' columns in the table's order, each with the table's spelling of its name.
+
+    Raises SchemaMismatch, naming the column, where the rows do not fit.
+    """
+    by_name = {field.name.lower(): field for field in rows.fields}
+    extra = missing_columns(rows, table)
+    if extra:
+        raise SchemaMismatch(
+            f"expected only columns of the Delta table `{path}`, found `{extra[0].name}`"
+            f" {extra[0].dataType.simpleString()}",
+            hint="add the column to the table, or declare the sink with `evolve=True`",
+        )
+    columns = {}
+    for field in table.fields:
+        own = by_name.get(field.name.lower())
+        if own is None:
+            continue
+        if _shape(own.dataType.jsonValue()) != _shape(field.dataType.jsonValue()):
+            raise SchemaMismatch(
+                f"expected column `{field.name}` of the Delta table `{path}` as"
+                f" {field.dataType.simpleString()}, found {own.dataType.simpleString()}",
+                hint=f"cast `{own.name}` in the job's function",
+            )
+        columns[own.name] = field.name
+    return columns
+
+
+def _shape(kind: object) -> object:
+    """A type without nullability and metadata, which do not decide whether values fit."""
+    if not isinstance(kind, dict):
+        return kind
+    ignored = ("nullable", "metadata", "containsNull", "valueContainsNull")
+    shape = {key: _shape(value) for key, value in kind.items() if key not in ignored}
+    if isinstance(kind.get("fields"), list):
+        shape["fields"] = [_shape(field) for field in kind["fields"]]
+    return shape
+
+
+def arrow_schema(table: deltalake.DeltaTable, columns: tuple[str, ...]) -> pa.Schema:
+    """The Arrow types that the given columns have in the table's files."""
+    whole = pa.schema(table.schema().to_arrow())
+    return pa.schema([whole.field(name) for name in columns])

@@ -1,0 +1,134 @@
+"""Parquet footers -> the statistics that Delta readers skip files by.
+
+Bounds must hold, not be exact: a long text's maximum is cut and raised, a time stamp's maximum
+is rounded up to the millisecond, and a column whose bounds are not safe to say has none.
+"""
+
+import datetime
+import json
+import math
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+
+from holdfast.model.json import Json
+
+_TEXT_LENGTH = 32
+_MAX_COLUMNS = 32
+_HIGHEST = "\U0010ffff"
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+Tree = dict[str, "Json | Tree"]
+
+
+def of_file(footer: pq.FileMetaData) -> str:
+    """Delta's statistics JSON for one Parquet file."""
+    low: Tree = {}
+    high: Tree = {}
+    nulls: Tree = {}
+    for index, path in _columns(footer):
+        bounds = _bounds(footer, index)
+        if bounds is None:
+            continue
+        minimum, maximum, null_count = bounds
+        _put(nulls, path, null_count)
+        if minimum is not None and maximum is not None:
+            _put(low, path, minimum)
+            _put(high, path, maximum)
+    return json.dumps(
+        {
+            "numRecords": footer.num_rows,
+            "minValues": low,
+            "maxValues": high,
+            "nullCount": nulls,
+        },
+        separators=(",", ":"),
+    )
+
+
+def _columns(footer: pq.FileMetaData) -> Iterator[tuple[int, list[str]]]:
+    schema = footer.schema
+    for index in range(min(footer.num_columns, _MAX_COLUMNS)):
+        column = schema.column(index)
+        if column.max_repetition_level == 0:
+            yield index, column.path.split(".")
+
+
+def _bounds(footer: pq.FileMetaData, index: int) -> tuple[Json, Json, int] | None:
+    lows: list[object] = []
+    highs: list[object] = []
+    nulls = 0
+    bounded = True
+    for group in range(footer.num_row_groups):
+        column = footer.row_group(group).column(index)
+        statistics = column.statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        nulls += statistics.null_count
+        if statistics.has_min_max:
+            lows.append(statistics.min)
+            highs.append(statistics.max)
+        elif statistics.null_count != column.num_values:
+            bounded = False
+    if not bounded or not lows:
+        return None, None, nulls
+    return _lowest(lows), _highest(highs), nulls
+
+
+def _lowest(values: list[object]) -> Json:
+    bounds = [_said(value, raised=False) for value in values]
+    return _extreme(bounds, highest=False)
+
+
+def _highest(values: list[object]) -> Json:
+    bounds = [_said(value, raised=True) for value in values]
+    return _extreme(bounds, highest=True)
+
+
+def _extreme(bounds: list[str | int | float | None], *, highest: bool) -> Json:
+    texts = [bound for bound in bounds if isinstance(bound, str)]
+    numbers = [bound for bound in bounds if isinstance(bound, int | float)]
+    choose = max if highest else min
+    if len(texts) == len(bounds):
+        return choose(texts)
+    if len(numbers) == len(bounds):
+        return choose(numbers)
+    return None
+
+
+def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: PLR0911
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case str():
+            if len(value) <= _TEXT_LENGTH:
+                return value
+            return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
+        case datetime.datetime():
+            return _instant(value, raised=raised)
+        case datetime.date():
+            return value.isoformat()
+        case _:
+            return None
+
+
+def _instant(value: datetime.datetime, *, raised: bool) -> str:
+    cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
+    if raised and cut != value:
+        cut += _MILLISECOND
+    zone = "" if value.tzinfo is None else "Z"
+    moment = cut if value.tzinfo is None else cut.astimezone(datetime.UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds") + zone
+
+
+def _put(tree: Tree, path: list[str], value: Json) -> None:
+    for name in path[:-1]:
+        branch = tree.setdefault(name, {})
+        if not isinstance(branch, dict):
+            return
+        tree = branch
+    tree[path[-1]] = value

@@ -1,0 +1,202 @@
+"""Opening, creating and fencing a Delta table, and which engine may commit to it.
+
+delta-rs commits in milliseconds and needs no Spark job, but it must not commit to a table whose
+features put duties on the writer that a plain add action does not meet. Those tables are
+committed to by Spark's Delta writer, with the same app transaction.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from holdfast.errors import SinkRefused, StorageUnavailable
+from holdfast.model.batch import LastWritten, Life, Nothing, Unknown
+from holdfast.model.ids import Epoch
+from holdfast.sinks import contract
+from holdfast.sinks.delta import ledger
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+NO_HOOKS = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""Checkpoints of the log are made beside the batch, not inside it."""
+
+_ATTEMPTS = 20
+_LAST_LEGACY_VERSION = 4
+_HARMLESS_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "generatedColumns",
+        "changeDataFeed",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+_DUTIES = ("delta.invariants", "delta.generationExpression", "delta.identity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A Delta table by its address, with the options of its storage."""
+
+    path: str
+    options: Mapping[str, str]
+    partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
+
+    def open(self) -> deltalake.DeltaTable | None:
+        """The table as it is now, or None where there is none."""
+        try:
+            return deltalake.DeltaTable(
+                urls.for_rust(self.path), storage_options=dict(self.options) or None
+            )
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError, ValueError) as error:
+            raise self.unavailable(error) from error
+
+    def create(self, life: Life, app_id: str, schema: "StructType") -> None:
+        """Create the table with the ledger in its first commit."""
+        try:
+            deltalake.DeltaTable.create(
+                urls.for_rust(self.path),
+                deltalake.Schema.from_json(schema.json()),
+                partition_by=list(self.partition_by),
+                configuration=dict(self.properties),
+                storage_options=dict(self.options) or None,
+                commit_properties=self.start_properties(life, app_id, _NOTHING),
+            )
+        except (DeltaError, OSError, ValueError) as error:
+            if self.open() is None:
+                raise self.unavailable(error) from error
+
+    def start_properties(
+        self, life: Life, app_id: str, last: LastWritten
+    ) -> deltalake.CommitProperties:
+        """The commit of a driver's start: the new epoch, and the last batch carried on."""
+        batch = last.batch if not isinstance(last, Nothing | Unknown) else None
+        return deltalake.CommitProperties(
+            custom_metadata={ledger.KEY: ledger.of_start(life, app_id, last)},
+            app_transactions=[deltalake.Transaction(app_id, ledger.pack(life.epoch, batch))],
+        )
+
+    def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
+        """The error of a table that cannot be used, in one sentence."""
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        if isinstance(error, OSError) and not isinstance(error, PermissionError | NotADirectoryError):
+            return StorageUnavailable(
+                f"expected to use the Delta table `{self.path}`, found: {reason}",
+                hint=f"check the disk or bucket of `{self.path}`, then start again",
+            )
+        return SinkRefused(
+            f"expected to use the Delta table `{self.path}`, found: {reason}",
+            hint=f"check that this user may read and write `{self.path}`",
+        )
+
+
+_NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="the table is new"))
+
+
+def fence(
+    place: Place, life: Life, app_id: str, schema: "StructType", spark: "SparkSession"
+) -> None:
+    """Create the table if there is none, and shut out drivers of lower epochs.
+
+    The fence is a commit of the app transaction. A driver that was reading the table before it
+    loses against it, because Delta lets no two transactions touch one app id at a time; one that
+    reads the table later sees the higher epoch.
+    """
+    for _ in range(_ATTEMPTS):
+        table = place.open()
+        if table is None:
+            place.create(life, app_id, schema)
+            continue
+        last = ledger.last_written(table, app_id)
+        if isinstance(last, Unknown) or last.epoch == life.epoch:
+            return
+        if last.epoch > life.epoch:
+            raise contract.fenced(life, last.epoch)
+        try:
+            _commit_start(place, table, life, app_id, last, spark)
+        except CommitFailedError:
+            continue
+        except (DeltaError, OSError) as error:
+            raise place.unavailable(error) from error
+    raise SinkRefused(
+        f"expected to fence the Delta table `{place.path}`, found other writers committing"
+        f" {_ATTEMPTS} times in between",
+        hint="start again when fewer writers are at work on the table",
+    )
+
+
+def _commit_start(
+    place: Place,
+    table: deltalake.DeltaTable,
+    life: Life,
+    app_id: str,
+    last: LastWritten,
+    spark: "SparkSession",
+) -> None:
+    if native_append(table):
+        table.create_write_transaction(
+            [],
+            "append",
+            table.schema(),
+            list(table.metadata().partition_columns),
+            commit_properties=place.start_properties(life, app_id, last),
+            post_commithook_properties=NO_HOOKS,
+        )
+        return
+    batch = last.batch if not isinstance(last, Nothing | Unknown) else None
+    empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
+    (
+        empty.write.format("delta")
+        .mode("append")
+        .option("txnAppId", app_id)
+        .option("txnVersion", ledger.pack(life.epoch, batch))
+        .option("userMetadata", ledger.of_start(life, app_id, last))
+        .save(urls.for_spark(place.path))
+    )
+
+
+def native_append(table: deltalake.DeltaTable) -> bool:
+    """Whether an add action by delta-rs meets all that the table asks of a writer."""
+    protocol = table.protocol()
+    features = set(protocol.writer_features or [])
+    if not features and protocol.min_writer_version > _LAST_LEGACY_VERSION:
+        return False
+    if features - _HARMLESS_FEATURES:
+        return False
+    if any(key.startswith("delta.constraints.") for key in table.metadata().configuration):
+        return False
+    return not _has_duties(json.loads(table.schema().to_json()))
+
+
+def native_merge(table: deltalake.DeltaTable) -> bool:
+    """Whether delta-rs may rewrite files of the table."""
+    features = set(table.protocol().writer_features or [])
+    configuration = table.metadata().configuration
+    marked = features & {"deletionVectors", "changeDataFeed"} or any(
+        configuration.get(key) == "true"
+        for key in ("delta.enableDeletionVectors", "delta.enableChangeDataFeed")
+    )
+    return native_append(table) and not marked
+
+
+def _has_duties(schema: Mapping[str, list[dict[str, object]]]) -> bool:
+    for field in schema["fields"]:
+        metadata = field.get("metadata")
+        marks = metadata if isinstance(metadata, dict) else {}
+        if field.get("nullable") is False or any(key.startswith(_DUTIES) for key in marks):
+            return True
+    return False

@@ -1,0 +1,83 @@
+"""A declared source -> a streaming DataFrame."""
+
+import socket
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SourceUnavailable
+from holdfast.model.definition import DeltaTable, Files, Kafka, Source
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CONNECT_SECONDS = 5.0
+_DEFAULT_KAFKA_PORT = 9092
+
+
+def opened(source: Source, spark: "SparkSession") -> "DataFrame":
+    """The source as a streaming DataFrame; raises SourceUnavailable if it is not there."""
+    match source:
+        case Files():
+            return _files(source, spark)
+        case Kafka():
+            return _kafka(source, spark)
+        case DeltaTable():
+            return _delta(source, spark)
+
+
+def _files(source: Files, spark: "SparkSession") -> "DataFrame":
+    if urls.is_local(source.path) and not any(mark in source.path for mark in "*?[{"):
+        folder = urls.local_path(source.path)
+        if not folder.is_dir():
+            raise SourceUnavailable(
+                f"expected the landing directory `{source.path}`, found no such directory",
+                hint=f"create it: `mkdir -p {folder}`",
+            )
+    reader = spark.readStream.format(source.format).options(**source.options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    return reader.load(urls.for_spark(source.path))
+
+
+def _kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
+    _reach(source)
+    return (
+        spark.readStream.format("kafka")
+        .options(**source.options)
+        .option("kafka.bootstrap.servers", source.servers)
+        .option("subscribe", ",".join(source.topics))
+        .option("startingOffsets", source.starting)
+        .load()
+    )
+
+
+def _reach(source: Kafka) -> None:
+    """One bootstrap server must answer: Spark itself would try for minutes before it says so."""
+    for server in source.servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        address = (host or server.strip(), int(port) if port.isdecimal() else _DEFAULT_KAFKA_PORT)
+        try:
+            socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+        except OSError:
+            continue
+        return
+    raise SourceUnavailable(
+        f"expected a Kafka broker at `{source.servers}`, found none that answers",
+        hint=f"check that the brokers run and that `{source.servers}` can be reached from here",
+    )
+
+
+def _delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  only where Spark runs
+
+    try:
+        return (
+            spark.readStream.format("delta")
+            .options(**source.options)
+            .load(urls.for_spark(source.path))
+        )
+    except AnalysisException as error:
+        raise SourceUnavailable(
+            f"expected the Delta table `{source.path}` to read, found: {str(error).splitlines()[0]}",
+            hint="start the job that writes it first, or in the same `holdfast run`",
+        ) from error

@@ -1,0 +1,51 @@
+"""One place, spelled as each engine wants it.
+
+Spark speaks `s3a:`, delta-rs and obstore speak `s3:`; a plain path stays a plain path.
+"""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_FOR_RUST = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
+
+
+def scheme(url: str) -> str:
+    """The URL's scheme, in small letters; `file` for a plain path."""
+    found = urlsplit(url).scheme.lower()
+    return found if len(found) > 1 and "://" in url or found == "file" else "file"
+
+
+def is_local(url: str) -> bool:
+    """Whether the place is on this machine's own file system."""
+    return scheme(url) == "file"
+
+
+def local_path(url: str) -> Path:
+    """The absolute path that a plain path or a `file:` URL names."""
+    path = unquote(urlsplit(url).path) if url.lower().startswith("file:") else url
+    return Path(path).absolute()
+
+
+def canonical(url: str) -> str:
+    """The same text for the same place: absolute, without a trailing slash, `s3` for `s3a`."""
+    if is_local(url):
+        return str(local_path(url))
+    return for_rust(url).rstrip("/")
+
+
+def for_rust(url: str) -> str:
+    """As obstore and delta-rs want it."""
+    return str(local_path(url)) if is_local(url) else _spelled(url, _FOR_RUST)
+
+
+def for_spark(url: str) -> str:
+    """As Spark wants it: local places as `file:` URLs, so that no default file system decides."""
+    if is_local(url):
+        return f"file://{local_path(url)}"
+    return _spelled(url, _FOR_SPARK)
+
+
+def _spelled(url: str, names: dict[str, str]) -> str:
+    found = scheme(url)
+    return names.get(found, found) + url[len(found) :]

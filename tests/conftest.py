@@ -1,0 +1,1 @@
+"""Fixtures that several kinds of test share."""
