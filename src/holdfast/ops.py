@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     )
     chosen = pipeline.chosen(names)
     with _stop_signals() as stop:
-        admitted = driver.admitted(pipeline, chosen, wishes)
+        admitted = driver.admitted(pipeline.declaration, chosen, wishes)
         for runner in admitted.runners:
             say(f"{runner.job.name}: checkpoint {runner.life.location}, epoch {runner.life.epoch}")
         try:
@@ -76,16 +76,15 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 pipeline.name,
                 master=master,
                 given={**pipeline.settings, **given},
-                on_s3=urls.scheme(admitted.base.url) == "s3",
+                on_s3=urls.is_s3(admitted.base.url),
                 debug=debug,
             )
         except BaseException:
             driver.release(admitted.base, admitted.runners)
             raise
         try:
-            running = driver.launch(admitted, spark, wishes)
-            say("running" if not once else "run once")
-            running.wait(say, stop)
+            running = driver.launch(admitted, spark, wishes, say)
+            running.wait(stop)
             if stop.is_set():
                 say(f"stopping: the batch at hand may take up to {grace:g} s")
                 running.stop()

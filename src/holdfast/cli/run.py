@@ -8,7 +8,9 @@ from holdfast.run import session
 
 @click.command()
 @click.argument("target", metavar="MODULE[:PIPELINE]")
-@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated.")
+@click.option(
+    "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
+)
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
 @click.option("--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise.")
 @click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")

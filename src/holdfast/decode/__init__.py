@@ -1,1 +1,1 @@
-"""Stage 1: bytes -> model. Total: any bytes give a value or `Unreadable(reason)`, never an exception."""
+"""Stage 1: bytes -> model. Total: any bytes give a value or `Unreadable`, never an exception."""

@@ -1,7 +1,7 @@
 """Stage 1: `.holdfast/<job>/lease/<epoch>.json` <-> Lease.
 
-    {"epoch":3,"heartbeat_ms":…,"host":"…","job":"…","pid":1,"process":"…","released":false,
-     "since_ms":…,"ttl_ms":30000}
+{"epoch":3,"heartbeat_ms":…,"host":"…","job":"…","pid":1,"process":"…","released":false,
+ "since_ms":…,"ttl_ms":30000}
 """
 
 from collections.abc import Mapping

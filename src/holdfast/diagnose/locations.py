@@ -95,9 +95,7 @@ def of_facts(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral |
     )
 
 
-def of_record(
-    job: JobName, location: str, recorded: Mapping[str, str]
-) -> LocationMoved | None:
+def of_record(job: JobName, location: str, recorded: Mapping[str, str]) -> LocationMoved | None:
     """The location must be the one that was recorded, wherever it was recorded."""
     for where, earlier in recorded.items():
         if earlier != location:

@@ -149,3 +149,14 @@ class Job:
     def proven(self) -> bool:
         """Whether every output is exactly once by its own ledger."""
         return not any(isinstance(output.sink, ForeachBatch) for output in self.writes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """A pipeline as it was declared: its jobs and the base of their checkpoints."""
+
+    name: str
+    checkpoints: str | None
+    settings: Mapping[str, str]
+    storage: Mapping[str, str]
+    jobs: tuple[Job, ...]

@@ -1,11 +1,11 @@
 """The data plane's runner: jobs -> queries -> batches -> sinks, with one live driver a job.
 
-    pipeline.py   declaring jobs
-    locations.py  where a job's checkpoint and records lie, and what is refused
-    lease.py      one live driver a job
-    session.py    a Spark session with the settings and jars that holdfast chooses
-    batch.py      the offset log -> a Batch with its digest
-    query.py      one job -> one streaming query
-    driver.py     all jobs of a run: start, watch, restart, stop
-    records.py    what is remembered of every run
+pipeline.py   declaring jobs
+locations.py  where a job's checkpoint and records lie, and what is refused
+lease.py      one live driver a job
+session.py    a Spark session with the settings and jars that holdfast chooses
+batch.py      the offset log -> a Batch with its digest
+query.py      one job -> one streaming query
+driver.py     all jobs of a run: start, watch, restart, stop
+records.py    what is remembered of every run
 """

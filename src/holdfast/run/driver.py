@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING
 from holdfast.diagnose import locations as rules
 from holdfast.errors import DriverFenced, HoldfastError, LocationMoved
 from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import DeltaTable, Job, Sink
+from holdfast.model.definition import Declaration, DeltaTable, Job, Sink
 from holdfast.model.ids import Epoch, Generation
 from holdfast.model.lease import Lease
 from holdfast.run import failure, lease, locations, query
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
 from holdfast.run.listener import Records, redacted
-from holdfast.run.pipeline import Pipeline
 from holdfast.run.records import Event, Recorder
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_SECONDS = 0.1
 _FIRST_BACKOFF = 1.0
@@ -77,10 +76,8 @@ class Runner:
 class Running:
     """Jobs that were started: watch them, stop them."""
 
-    def __init__(
-        self, pipeline: Pipeline, spark: "SparkSession", wishes: Wishes, base: locations.Base
-    ) -> None:
-        self._pipeline = pipeline
+    def __init__(self, jobs: "Admitted", spark: "SparkSession", wishes: Wishes, say: "Say") -> None:
+        base, storage = jobs.base, jobs.pipeline.storage
         self._spark = spark
         self._wishes = wishes
         self._base = base
@@ -88,9 +85,9 @@ class Running:
         self._keeper = lease.Keeper(base.store, self._lease_lost)
         flush_seconds = 1.0 if urls.is_local(base.url) else 10.0
         self._recorder = Recorder(flush_seconds=flush_seconds)
-        self._records = Records(spark, self._recorder, pipeline.storage, every_query=False)
+        self._records = Records(spark, self._recorder, storage, every_query=False)
         self._stopping = threading.Event()
-        self._say: Say = _silent
+        self._say = say
 
     @property
     def queries(self) -> Mapping[str, "StreamingQuery"]:
@@ -109,13 +106,12 @@ class Running:
             self._stop_one(runner, deadline)
         self.close()
 
-    def wait(self, say: Say = _silent, wake: threading.Event | None = None) -> None:
+    def wait(self, wake: threading.Event | None = None) -> None:
         """Watch until every job is done, one fails for good, or `wake` is set.
 
         A failed query is restarted after a pause that doubles, unless the error is one that
         comes back at every start; then every job is stopped and the error is raised.
         """
-        self._say = say
         while not all(runner.done for runner in self._runners):
             if (wake is not None and wake.wait(_POLL_SECONDS)) or self._stopping.is_set():
                 return
@@ -208,7 +204,7 @@ class Running:
     def _relaunch(self, runner: Runner) -> None:
         try:
             self._launch(runner)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is explained and counted
+        except Exception as error:  # whatever it is, it is explained and counted
             self._failed(runner, failure.explained(runner.job, error, None))
 
     def _stop_one(self, runner: Runner, deadline: float) -> None:
@@ -244,7 +240,7 @@ class Running:
 
 
 def start(
-    pipeline: Pipeline, jobs: Sequence[Job], spark: "SparkSession", wishes: Wishes
+    pipeline: Declaration, jobs: Sequence[Job], spark: "SparkSession", wishes: Wishes
 ) -> Running:
     """Check, take the leases and start the jobs on a session that exists."""
     return launch(admitted(pipeline, jobs, wishes), spark, wishes)
@@ -254,12 +250,12 @@ def start(
 class Admitted:
     """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
 
-    pipeline: Pipeline
+    pipeline: Declaration
     base: locations.Base
     runners: tuple[Runner, ...]
 
 
-def admitted(pipeline: Pipeline, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
+def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
     """Steps 1 to 3 of a start: raises before Spark, or gives back every lease it took."""
     base = locations.checked(
         pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
@@ -282,9 +278,9 @@ def release(base: locations.Base, runners: Sequence[Runner]) -> None:
     keeper.close()
 
 
-def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes) -> Running:
+def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes, say: Say = _silent) -> Running:
     """Steps 4 and 5 of a start."""
-    running = Running(jobs.pipeline, spark, wishes, jobs.base)
+    running = Running(jobs, spark, wishes, say)
     for runner in jobs.runners:
         running.add(runner)
     try:
@@ -297,7 +293,7 @@ def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes) -> Running:
     return running
 
 
-def _admitted(pipeline: Pipeline, base: locations.Base, job: Job, wishes: Wishes) -> Runner:
+def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wishes) -> Runner:
     location = base.location(job.name)
     recorded = locations.identity(base.store, job.name)
     generation = recorded.generation if recorded else Generation(1)

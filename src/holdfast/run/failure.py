@@ -127,7 +127,9 @@ def explained(job: Job, error: BaseException, inner: Exception | None) -> Failur
 def _reason(error: BaseException, inner: Exception | None) -> str:
     """The one line that says most: the innermost cause that Spark or Python names."""
     text = str(inner or error)
-    causes = re.findall(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error): )(.+)", text, re.MULTILINE)
+    causes = re.findall(
+        r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error): )(.+)", text, re.MULTILINE
+    )
     conditions = re.findall(r"^\[?([A-Z][A-Z0-9_.]{6,}\]? .+)", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     chosen = (causes or conditions or lines or [type(inner or error).__name__])[-1 if causes else 0]

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 
 _SECRET = re.compile(r"(?i)password|secret|token|credential|sasl|private|access.?key|keystore")
 _GIT_SECONDS = 5.0
+_TELLING = (
+    "spark.databricks.",
+    "spark.driver.memory",
+    "spark.executor.",
+    "spark.hadoop.",
+    "spark.master",
+    "spark.sql.",
+    "spark.submit.",
+)
 REDACTED = "(redacted)"
 
 
@@ -118,17 +127,6 @@ class Records(StreamingQueryListener):
         return log
 
 
-def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -> Records:
-    """Keep run records of every streaming query of a session, beside each checkpoint.
-
-    The records of a query with the checkpoint `<folder>/<name>` go to
-    `<folder>/.holdfast/<name>/runs/`. Call it once, before the queries start.
-    """
-    records = Records(spark, Recorder(flush_seconds=1.0), storage or {}, every_query=True)
-    spark.streams.addListener(records)
-    return records
-
-
 def _asked_of_spark(spark: "SparkSession", query: str) -> dict[str, Json]:
     """What only the running query knows: its checkpoint, its sink and its output mode."""
     found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
@@ -147,7 +145,7 @@ def _asked_of_spark(spark: "SparkSession", query: str) -> dict[str, Json]:
 def _configuration(spark: "SparkSession") -> dict[str, Json]:
     """The settings of the session, secrets left out."""
     own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
-    kept = {k: v for k, v in own.items() if k.startswith("spark.") and k != "spark.jars"}
+    kept = {key: value for key, value in own.items() if key.startswith(_TELLING)}
     return {key: REDACTED if _SECRET.search(key) else value for key, value in kept.items()}
 
 

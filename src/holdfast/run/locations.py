@@ -1,9 +1,9 @@
 """Where a job's checkpoint and records lie: facts from the machine and the storage for the rules.
 
-    <base>/<job>/                     the checkpoint; only Spark writes there
-    <base>/.holdfast/<job>/job.json   which location and generation the job was recorded with
-    <base>/.holdfast/<job>/lease/     who runs it
-    <base>/.holdfast/<job>/runs/      what every run did
+<base>/<job>/                     the checkpoint; only Spark writes there
+<base>/.holdfast/<job>/job.json   which location and generation the job was recorded with
+<base>/.holdfast/<job>/lease/     who runs it
+<base>/.holdfast/<job>/runs/      what every run did
 """
 
 import tempfile

@@ -14,6 +14,7 @@ from holdfast.errors import (
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
+    Declaration,
     Declared,
     Every,
     FileSink,
@@ -24,6 +25,7 @@ from holdfast.model.definition import (
     Trigger,
 )
 from holdfast.model.ids import JobName
+from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +100,17 @@ class Pipeline:
 
         return declare
 
+    @property
+    def declaration(self) -> Declaration:
+        """The pipeline as a value."""
+        return Declaration(
+            name=self.name,
+            checkpoints=self.checkpoints,
+            settings=self.settings,
+            storage=self.storage,
+            jobs=self.jobs,
+        )
+
     def chosen(self, names: Sequence[str]) -> tuple[Job, ...]:
         """The named jobs, or all; raises JobUnknown with the names that there are."""
         for name in names:
@@ -111,9 +124,10 @@ class Pipeline:
 
     def start(self, spark: "SparkSession", *, dev: bool = False) -> "Running":
         """Start every job on a session that exists already, as in a notebook; returns at once."""
-        from holdfast.run import driver  # noqa: PLC0415  importing a pipeline must not start Spark
+        from holdfast.run import driver, session  # noqa: PLC0415  a declaration needs no pyspark
 
-        return driver.start(self, self.jobs, spark, driver.Wishes(dev=dev))
+        session.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
+        return driver.start(self.declaration, self.jobs, spark, driver.Wishes(dev=dev))
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)

@@ -105,7 +105,7 @@ class Recorder:
 def _taken(task: Callable[[], RunLog | None]) -> RunLog | None:
     try:
         return task()
-    except Exception:  # noqa: BLE001  a record that cannot be made must stop nothing
+    except Exception:  # a record that cannot be made must stop nothing
         return None
 
 

@@ -44,9 +44,7 @@ def build(
     return builder.getOrCreate()
 
 
-def _ours(
-    master: str, own: Mapping[str, str], *, on_s3: bool, submitted: bool
-) -> dict[str, str]:
+def _ours(master: str, own: Mapping[str, str], *, on_s3: bool, submitted: bool) -> dict[str, str]:
     """What holdfast adds: never a setting that the user made."""
     sets = ["spark-" + spark_line()] + (["cloud-" + spark_line()] if on_s3 else [])
     added = {s.key: s.value for s in settings.chosen(cores=_cores(master), on_s3=on_s3)}
@@ -70,7 +68,7 @@ def spark_line() -> str:
 def adopt(spark: "SparkSession", *, on_s3: bool) -> None:
     """Give a session that exists already the settings that it has not set itself."""
     explicit = _explicit(spark)
-    master = spark.sparkContext.master
+    master = str(spark.sparkContext.master)
     for setting in settings.chosen(cores=_cores(master), on_s3=on_s3):
         if setting.key in explicit or not spark.conf.isModifiable(setting.key):
             continue
@@ -144,5 +142,3 @@ def parse(pairs: tuple[str, ...]) -> dict[str, str]:
             )
         found[key] = value
     return found
-
-

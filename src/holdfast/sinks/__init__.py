@@ -1,4 +1,4 @@
-"""Sinks: where a job's rows go. These functions declare one; nothing is opened until the job runs."""
+"""Sinks: where a job's rows go. These functions declare one; nothing is opened yet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ def delta_append(
     return _output(sink, path, select, name)
 
 
-def delta_merge(
+def delta_merge(  # noqa: PLR0913  one parameter an option of the sink
     path: str,
     *,
     keys: Sequence[str],

@@ -78,6 +78,7 @@ def _delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
         )
     except AnalysisException as error:
         raise SourceUnavailable(
-            f"expected the Delta table `{source.path}` to read, found: {str(error).splitlines()[0]}",
+            f"expected the Delta table `{source.path}` to read, found:"
+            f" {str(error).splitlines()[0]}",
             hint="start the job that writes it first, or in the same `holdfast run`",
         ) from error

@@ -5,7 +5,7 @@ reader never sees half of it; on object stores it is a conditional put.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -25,7 +25,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> "ObjectSto
             return ObjectStorage(MemoryStore(), url)
         if urls.is_local(url):
             return ObjectStorage(LocalStore(prefix=urls.local_path(url), mkdir=True), url)
-        return ObjectStorage(from_url(urls.for_rust(url), **dict(options or {})), url)
+        given = dict(options or {})
+        backend = from_url(urls.for_rust(url), **given)  # type: ignore[call-overload]  # any store's
+        return ObjectStorage(backend, url)
     except (BaseError, OSError, ValueError) as error:
         raise _unavailable(url, "", error) from error
 
@@ -54,12 +56,10 @@ class ObjectStorage:
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
         """Put the content whole; with `create`, only if the name is free."""
-        mode = "create" if create else "overwrite"
+        mode: Literal["create", "overwrite"] = "create" if create else "overwrite"
         try:
             obstore.put(self.backend, path, data, mode=mode, use_multipart=False)
-        except AlreadyExistsError:
-            return False
-        except FileExistsError:
+        except (AlreadyExistsError, FileExistsError):
             return False
         except (BaseError, OSError) as error:
             raise _unavailable(self._url, path, error) from error
@@ -67,8 +67,8 @@ class ObjectStorage:
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names of files and folders directly in a folder, sorted."""
-        found = self._answered(folder, lambda: self._listed(folder), ())
-        return tuple(sorted(found))
+        nothing: tuple[str, ...] = ()
+        return tuple(sorted(self._answered(folder, lambda: self._listed(folder), nothing)))
 
     def delete(self, path: str) -> None:
         """Remove one file; nothing happens if there is none."""

@@ -30,7 +30,7 @@ class Store(Protocol):
         ...
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The names of files and folders directly in a folder, sorted; none if there is no folder."""
+        """The names of files and folders directly in a folder, sorted; none without a folder."""
         ...
 
     def delete(self, path: str) -> None:

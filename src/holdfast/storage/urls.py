@@ -13,7 +13,12 @@ _FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
 def scheme(url: str) -> str:
     """The URL's scheme, in small letters; `file` for a plain path."""
     found = urlsplit(url).scheme.lower()
-    return found if len(found) > 1 and "://" in url or found == "file" else "file"
+    return found if "://" in url and found else "file"
+
+
+def is_s3(url: str) -> bool:
+    """Whether the place is in a bucket that S3A serves."""
+    return scheme(url) in ("s3", "s3a", "s3n")
 
 
 def is_local(url: str) -> bool:

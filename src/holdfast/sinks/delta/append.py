@@ -69,9 +69,7 @@ class DeltaAppendSink:
         self._size.saw(parquet.rows_in(files), sum(file.size for file in files))
         return files
 
-    def _evolved(
-        self, table: deltalake.DeltaTable, rows: "StructType"
-    ) -> deltalake.DeltaTable:
+    def _evolved(self, table: deltalake.DeltaTable, rows: "StructType") -> deltalake.DeltaTable:
         """The table with the columns that the rows bring, where the declaration allows it.
 
         Columns before data: a crash in between leaves a column of nulls, which is harmless.

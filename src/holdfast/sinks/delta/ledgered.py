@@ -92,9 +92,7 @@ class LedgeredTable:
             app_transactions=[deltalake.Transaction(self.app_id, version)],
         )
 
-    def commit(
-        self, table: deltalake.DeltaTable, batch: Batch, files: list[AddAction]
-    ) -> Decision:
+    def commit(self, table: deltalake.DeltaTable, batch: Batch, files: list[AddAction]) -> Decision:
         """Name the files in one commit with the ledger.
 
         A commit that lost against another writer is decided anew on the newer table: if that
@@ -103,7 +101,7 @@ class LedgeredTable:
         for _ in range(_COMMIT_ATTEMPTS):
             try:
                 table.create_write_transaction(
-                    files,
+                    list(files),
                     "append",
                     table.schema(),
                     list(table.metadata().partition_columns),

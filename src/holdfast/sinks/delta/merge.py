@@ -77,8 +77,8 @@ class DeltaMergeSink:
     def _by_driver(self, table: deltalake.DeltaTable, batch: Batch) -> bool:
         if not tables.native_merge(table) or not self._size.small(batch):
             return False
-        sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes")
-        return sum(sizes.to_pylist()) <= MODERATE_BYTES
+        sizes: list[int] = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
+        return sum(sizes) <= MODERATE_BYTES
 
     def _merge_by_driver(
         self, table: deltalake.DeltaTable, batch: Batch, rows: "DataFrame"

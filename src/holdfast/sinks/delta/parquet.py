@@ -108,10 +108,9 @@ def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
 
 
 def _of_file(store: ObjectStorage, path: str) -> AddAction:
-    with obstore.open_reader(store.backend, path) as reader:
-        footer = pq.read_metadata(reader)
-        size = reader.size
-    return _action(path, size, _values_in(path), footer)
+    reader = obstore.open_reader(store.backend, path)
+    footer = pq.read_metadata(reader)
+    return _action(path, reader.size, _values_in(path), footer)
 
 
 def _values_in(path: str) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ Bounds must hold, not be exact: a long text's maximum is cut and raised, a time 
 is rounded up to the millisecond, and a column whose bounds are not safe to say has none.
 """
 
-import datetime
+import datetime as dt
 import json
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from holdfast.model.json import Json
 _TEXT_LENGTH = 32
 _MAX_COLUMNS = 32
 _HIGHEST = "\U0010ffff"
-_MILLISECOND = datetime.timedelta(milliseconds=1)
+_MILLISECOND = dt.timedelta(milliseconds=1)
 
 Tree = dict[str, "Json | Tree"]
 
@@ -108,20 +108,20 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
             if len(value) <= _TEXT_LENGTH:
                 return value
             return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
-        case datetime.datetime():
+        case dt.datetime():
             return _instant(value, raised=raised)
-        case datetime.date():
+        case dt.date():
             return value.isoformat()
         case _:
             return None
 
 
-def _instant(value: datetime.datetime, *, raised: bool) -> str:
+def _instant(value: dt.datetime, *, raised: bool) -> str:
     cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
     if raised and cut != value:
         cut += _MILLISECOND
     zone = "" if value.tzinfo is None else "Z"
-    moment = cut if value.tzinfo is None else cut.astimezone(datetime.UTC).replace(tzinfo=None)
+    moment = cut if value.tzinfo is None else cut.astimezone(dt.UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds") + zone
 
 

@@ -93,7 +93,9 @@ class Place:
     def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
         """The error of a table that cannot be used, in one sentence."""
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-        if isinstance(error, OSError) and not isinstance(error, PermissionError | NotADirectoryError):
+        if isinstance(error, OSError) and not isinstance(
+            error, PermissionError | NotADirectoryError
+        ):
             return StorageUnavailable(
                 f"expected to use the Delta table `{self.path}`, found: {reason}",
                 hint=f"check the disk or bucket of `{self.path}`, then start again",

@@ -1,0 +1,116 @@
+"""The one decision that makes a sink exactly once: the whole table of its docstring, as data."""
+
+import pytest
+
+from holdfast.errors import (
+    BatchChanged,
+    BatchUnverifiable,
+    DriverFenced,
+    HoldfastError,
+    SinkBehind,
+)
+from holdfast.model.batch import Batch, Life, Standing, Unknown
+from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
+from holdfast.sinks import contract
+from holdfast.sinks.contract import Decision
+
+EPOCH = Epoch(4)
+SAME, OTHER = Digest("a" * 64), Digest("b" * 64)
+LOST = Unknown(reason="the log was cleaned")
+
+
+def batch(number: int) -> Batch:
+    return Batch(
+        life=Life(job=JobName("ingest"), generation=Generation(1), epoch=EPOCH, location="/c/i"),
+        id=BatchId(number),
+        digest=SAME,
+        offsets=[],
+        expected_rows=1,
+    )
+
+
+def standing(epoch: int, number: int | None) -> Standing:
+    return Standing(epoch=Epoch(epoch), batch=None if number is None else BatchId(number))
+
+
+def not_asked(number: BatchId) -> Digest | Unknown:
+    raise AssertionError(number)
+
+
+WITHOUT_RECALL = {
+    "nothing there, first batch": (0, standing(4, None), Decision.WRITE),
+    "nothing there, not even an epoch": (0, standing(0, None), Decision.WRITE),
+    "the next one": (8, standing(4, 7), Decision.WRITE),
+    "the next one after an older driver's": (8, standing(3, 7), Decision.WRITE),
+    "batch 1 after batch 0": (1, standing(4, 0), Decision.WRITE),
+}
+
+WITH_RECALL = {
+    "same id, same digest": (7, standing(4, 7), SAME, Decision.SKIP),
+    "same id, same digest, by an older driver": (7, standing(2, 7), SAME, Decision.SKIP),
+    "an earlier id, same digest": (3, standing(4, 7), SAME, Decision.SKIP),
+    "batch 0 again": (0, standing(4, 0), SAME, Decision.SKIP),
+    "same id, other digest": (7, standing(4, 7), OTHER, BatchChanged),
+    "an earlier id, other digest": (3, standing(4, 7), OTHER, BatchChanged),
+    "same id, digest not to be found": (7, standing(4, 7), LOST, BatchUnverifiable),
+    "an earlier id, digest not to be found": (0, standing(4, 7), LOST, BatchUnverifiable),
+}
+
+REFUSED_UNASKED = {
+    "newer driver, next batch": (8, standing(5, 7), DriverFenced),
+    "newer driver, same batch": (7, standing(5, 7), DriverFenced),
+    "newer driver, nothing written": (0, standing(5, None), DriverFenced),
+    "newer driver, batch far ahead": (99, standing(5, 7), DriverFenced),
+    "beyond the next one": (9, standing(4, 7), SinkBehind),
+    "far beyond": (1000, standing(4, 0), SinkBehind),
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "stands", "decision"), WITHOUT_RECALL.values(), ids=WITHOUT_RECALL
+)
+def test_a_new_batch_is_written_without_reading_history(
+    number: int, stands: Standing, decision: Decision
+) -> None:
+    assert contract.decide(batch(number), stands, not_asked) is decision
+
+
+@pytest.mark.parametrize(
+    ("number", "stands", "digest", "outcome"), WITH_RECALL.values(), ids=WITH_RECALL
+)
+def test_a_batch_that_was_written_is_told_by_its_digest(
+    number: int, stands: Standing, digest: Digest | Unknown, outcome: Decision | type[HoldfastError]
+) -> None:
+    asked: list[int] = []
+
+    def recall(earlier: BatchId) -> Digest | Unknown:
+        asked.append(earlier)
+        return digest
+
+    if isinstance(outcome, Decision):
+        assert contract.decide(batch(number), stands, recall) is outcome
+    else:
+        with pytest.raises(outcome, match=f"batch {number} of job `ingest`"):
+            contract.decide(batch(number), stands, recall)
+    assert asked == [number]
+
+
+@pytest.mark.parametrize(
+    ("number", "stands", "refusal"), REFUSED_UNASKED.values(), ids=REFUSED_UNASKED
+)
+def test_what_is_refused_without_reading_history(
+    number: int, stands: Standing, refusal: type[HoldfastError]
+) -> None:
+    with pytest.raises(refusal, match="job `ingest`"):
+        contract.decide(batch(number), stands, not_asked)
+
+
+def test_the_refusals_say_what_was_expected_and_found() -> None:
+    with pytest.raises(DriverFenced, match="with epoch 4, found epoch 5"):
+        contract.decide(batch(8), standing(5, 7), not_asked)
+    with pytest.raises(SinkBehind, match="expected batch 8 .* found batch 9"):
+        contract.decide(batch(9), standing(4, 7), not_asked)
+    with pytest.raises(BatchUnverifiable, match="the log was cleaned"):
+        contract.decide(batch(7), standing(4, 7), lambda _: LOST)
+    with pytest.raises(BatchChanged, match="`bbbbbbbbbbbb` .* found `aaaaaaaaaaaa`"):
+        contract.decide(batch(7), standing(4, 7), lambda _: OTHER)

@@ -1,0 +1,116 @@
+"""The offset log's format: what Spark writes, what very old Spark wrote, and what is damaged."""
+
+import pytest
+
+from holdfast.decode import offset_log
+from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
+
+METADATA = (
+    b'{"batchWatermarkMs":5,"batchTimestampMs":1767225600000,'
+    b'"conf":{"spark.sql.shuffle.partitions":"200"}}'
+)
+
+
+def entry(version: int, *sources: SourceOffset) -> OffsetEntry:
+    return OffsetEntry(
+        version=version,
+        watermark_ms=5,
+        timestamp_ms=1767225600000,
+        settings={"spark.sql.shuffle.partitions": "200"},
+        sources=sources,
+    )
+
+
+def bare(*sources: SourceOffset) -> OffsetEntry:
+    return OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=sources)
+
+
+READABLE = {
+    "a file source": (
+        b"v1\n" + METADATA + b'\n{"logOffset":3}',
+        entry(1, SourceOffset(source="0", offset={"logOffset": 3})),
+    ),
+    "several sources by position, one without an offset": (
+        b"v1\n" + METADATA + b'\n{"logOffset":3}\n-\n{"topic":{"0":7,"1":9}}',
+        entry(
+            1,
+            SourceOffset(source="0", offset={"logOffset": 3}),
+            SourceOffset(source="1", offset=None),
+            SourceOffset(source="2", offset={"topic": {"0": 7, "1": 9}}),
+        ),
+    ),
+    "sources by name": (
+        b"v2\n" + METADATA + b'\nlanding:{"logOffset":3}\n1:-',
+        entry(
+            2,
+            SourceOffset(source="landing", offset={"logOffset": 3}),
+            SourceOffset(source="1", offset=None),
+        ),
+    ),
+    "a name is cut at its first colon": (
+        b"v2\n" + METADATA + b'\na:{"b":{"0":1}}',
+        entry(2, SourceOffset(source="a", offset={"b": {"0": 1}})),
+    ),
+    "a trailing newline": (
+        b"v1\n" + METADATA + b'\n{"logOffset":3}\n',
+        entry(1, SourceOffset(source="0", offset={"logOffset": 3})),
+    ),
+    "a number, as the socket source writes it": (
+        b"v1\n" + METADATA + b"\n41",
+        entry(1, SourceOffset(source="0", offset=41)),
+    ),
+    "an empty Kafka offset": (
+        b"v1\n" + METADATA + b"\n{}",
+        entry(1, SourceOffset(source="0", offset={})),
+    ),
+    "an empty second line": (
+        b'v1\n\n{"logOffset":0}',
+        bare(SourceOffset(source="0", offset={"logOffset": 0})),
+    ),
+    "Spark 2.1, without conf": (
+        b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0}\n{"logOffset":0}',
+        bare(SourceOffset(source="0", offset={"logOffset": 0})),
+    ),
+}
+
+DAMAGED = {
+    "nothing at all": (b"", "empty"),
+    "a NUL byte first": (b"\x00v1\n{}\n-", "first line"),
+    "the version line alone": (b"v1", "ends after the version line"),
+    "an unknown version": (b"v3\n{}\n-", "version 3, expected 1 or 2"),
+    "version 0": (b"v0\n{}\n-", "version 0, expected 1 or 2"),
+    "a version without a number": (b"v\n{}\n-", "first line is `v`"),
+    "a version in other digits": ("v٣\n{}\n-".encode(), "first line"),
+    "a version too long for any log": (b"v1111111111\n{}\n-", "first line"),
+    "no version line": (METADATA + b"\n-", "first line"),
+    "Windows line ends": (b"v1\r\n{}\r\n-", "first line"),
+    "metadata cut in the middle": (b'v1\n{"batchWatermarkMs":0,"batchTi', "second line is not JSON"),
+    "metadata that is a list": (b"v1\n[]\n-", "second line is not a JSON object"),
+    "not UTF-8": (b"v1\n{}\n\xff\xfe", "not UTF-8 at byte 6"),
+    "lists without end": (b"v1\n" + b"[" * 100_000, "second line is not JSON"),
+}
+
+
+@pytest.mark.parametrize(("data", "expected"), READABLE.values(), ids=READABLE)
+def test_what_spark_writes_is_read(data: bytes, expected: OffsetEntry) -> None:
+    assert offset_log.decode(data) == expected
+
+
+@pytest.mark.parametrize(("data", "reason"), DAMAGED.values(), ids=DAMAGED)
+def test_what_is_damaged_says_why(data: bytes, reason: str) -> None:
+    found = offset_log.decode(data)
+    assert isinstance(found, Unreadable)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    "data", [b"v1\n", b"v1\n\n", b"v1\n" + METADATA + b"\n", b"v1\n" + METADATA]
+)
+def test_an_entry_without_a_source_is_torn(data: bytes) -> None:
+    """Every query has a source: an entry that names none was cut short."""
+    assert isinstance(offset_log.decode(data), Unreadable)
+
+
+@pytest.mark.parametrize("line", [b'{"logOff', b'{"topic":{"0":', b'["a"', b'"a'])
+def test_a_source_line_that_is_cut_is_torn(line: bytes) -> None:
+    assert isinstance(offset_log.decode(b"v1\n" + METADATA + b"\n" + line), Unreadable)
