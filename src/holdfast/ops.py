@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -108,8 +109,15 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+def _importable(folder: Path) -> None:
+    """Let this process and Spark's workers on this machine import from a folder."""
+    sys.path.insert(0, str(folder))
+    earlier = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([earlier] if earlier else [])])  # noqa: TID251
+
+
 def _imported(name: str) -> ModuleType:
-    sys.path.insert(0, str(Path.cwd()))
+    _importable(Path(name).resolve().parent if name.endswith(".py") else Path.cwd())
     try:
         if name.endswith(".py"):
             return _from_file(Path(name))

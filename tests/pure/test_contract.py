@@ -108,9 +108,9 @@ def test_what_is_refused_without_reading_history(
 def test_the_refusals_say_what_was_expected_and_found() -> None:
     with pytest.raises(DriverFenced, match="with epoch 4, found epoch 5"):
         contract.decide(batch(8), standing(5, 7), not_asked)
-    with pytest.raises(SinkBehind, match="expected batch 8 .* found batch 9"):
+    with pytest.raises(SinkBehind, match=r"expected batch 8 .* found batch 9"):
         contract.decide(batch(9), standing(4, 7), not_asked)
     with pytest.raises(BatchUnverifiable, match="the log was cleaned"):
         contract.decide(batch(7), standing(4, 7), lambda _: LOST)
-    with pytest.raises(BatchChanged, match="`bbbbbbbbbbbb` .* found `aaaaaaaaaaaa`"):
+    with pytest.raises(BatchChanged, match=r"`bbbbbbbbbbbb` .* found `aaaaaaaaaaaa`"):
         contract.decide(batch(7), standing(4, 7), lambda _: OTHER)

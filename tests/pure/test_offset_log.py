@@ -84,7 +84,10 @@ DAMAGED = {
     "a version too long for any log": (b"v1111111111\n{}\n-", "first line"),
     "no version line": (METADATA + b"\n-", "first line"),
     "Windows line ends": (b"v1\r\n{}\r\n-", "first line"),
-    "metadata cut in the middle": (b'v1\n{"batchWatermarkMs":0,"batchTi', "second line is not JSON"),
+    "metadata cut in the middle": (
+        b'v1\n{"batchWatermarkMs":0,"batchTi',
+        "second line is not JSON",
+    ),
     "metadata that is a list": (b"v1\n[]\n-", "second line is not a JSON object"),
     "not UTF-8": (b"v1\n{}\n\xff\xfe", "not UTF-8 at byte 6"),
     "lists without end": (b"v1\n" + b"[" * 100_000, "second line is not JSON"),

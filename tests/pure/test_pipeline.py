@@ -89,9 +89,7 @@ def test_the_place_is_that_of_the_function_below_other_decorators() -> None:
 def test_a_partial_function_is_a_function_too() -> None:
     pipeline = Pipeline("p")
     pipeline.job("j", reads=LANDING, writes=TABLE)(functools.partial(same))
-    assert pipeline.jobs[0].declared == Declared(
-        file=__file__, line=same.__code__.co_firstlineno
-    )
+    assert pipeline.jobs[0].declared == Declared(file=__file__, line=same.__code__.co_firstlineno)
 
 
 @pytest.mark.parametrize("value", [declared(), LANDING, TABLE, TABLE.sink, declared().declared])
@@ -147,7 +145,9 @@ def test_a_name_declared_in_two_places_is_refused() -> None:
     pipeline = Pipeline("p")
     pipeline.job("j", reads=LANDING, writes=TABLE)(same)
     with pytest.raises(JobDuplicated, match=f"`j` in pipeline `p`.*{Path(__file__).name}:"):
-        pipeline.job("j", reads=LANDING, writes=TABLE)(test_jobs_keep_the_order_of_their_declaration)
+        pipeline.job("j", reads=LANDING, writes=TABLE)(
+            test_jobs_keep_the_order_of_their_declaration
+        )
     assert [job.function for job in pipeline.jobs] == [same]
 
 
@@ -196,7 +196,7 @@ def test_no_output_is_refused(writes: list[Output]) -> None:
 
 
 def test_two_outputs_of_one_name_are_refused() -> None:
-    with pytest.raises(OutputDuplicated, match="job `j`.*`raw` twice"):
+    with pytest.raises(OutputDuplicated, match=r"job `j`.*`raw` twice"):
         Pipeline("p").job("j", reads=LANDING, writes=[TABLE, sinks.delta_append("/b/raw/")])
 
 

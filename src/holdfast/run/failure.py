@@ -85,6 +85,13 @@ _KNOWN = (
         curable=False,
     ),
     Known(
+        pattern=r"ModuleNotFoundError|No module named",
+        kind=QueryFailed,
+        found="workers that cannot import the job's code",
+        hint="install the module where the workers run, or pass it with `--py-files`",
+        curable=False,
+    ),
+    Known(
         pattern=r"AnalysisException|UNRESOLVED_|PARSE_SYNTAX_ERROR|UNSUPPORTED_|DATATYPE_MISMATCH",
         kind=QueryFailed,
         found="a query that Spark cannot run",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _OLDEST_JAVA = 17
 _DEFAULT_MASTER = "local[*]"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def build(
@@ -39,8 +40,9 @@ def build(
         builder = builder.config(key, value)
     for key, value in own.items():
         builder = builder.config(key, value)
-    if "spark.log.level" not in own:
-        builder = builder.config("spark.log.level", "WARN" if debug else "FATAL")
+    options = "spark.driver.extraJavaOptions"
+    if options not in own and not submitted:
+        builder = builder.config(options, _logging("warn" if debug else "fatal"))
     return builder.getOrCreate()
 
 
@@ -56,6 +58,11 @@ def _ours(master: str, own: Mapping[str, str], *, on_s3: bool, submitted: bool) 
         added["spark.driver.host"] = "127.0.0.1"
         added["spark.driver.bindAddress"] = "127.0.0.1"
     return {key: value for key, value in added.items() if key == "spark.jars" or key not in own}
+
+
+def _logging(level: str) -> str:
+    """Java options that make Spark's log as quiet as the user asked for."""
+    return f'-Dlog4j2.configurationFile="{_LOG_SETTINGS}" -Dholdfast.log={level}'
 
 
 def spark_line() -> str:

@@ -33,6 +33,8 @@ WATERMARK = "30 minutes"
 
 _READING = "sensor string, metric string, event_time bigint, value double, sequence bigint"
 _FIELDS = ("sensor", "metric", "event_time", "value", "sequence")
+_AGGREGATES = ("count", "min", "max", "mean")
+_NEWEST = ("event_time", "value", "sequence")
 _CAME_FROM = ("origin", "position", "received_at")
 
 
@@ -118,38 +120,32 @@ def quarantine(rows: DataFrame) -> DataFrame:
 
 
 def by_minute(readings: DataFrame) -> DataFrame:
-    """One row a sensor, metric and minute, with the newest reading in it as `newest`."""
-    reading = F.struct("event_time", "value", "sequence")
+    """One row a sensor, metric and minute: its aggregates, and the newest reading in it."""
     grouped = readings.withWatermark("event_time", WATERMARK).groupBy(
         "sensor", "metric", F.window("event_time", "1 minute")
     )
-    return grouped.agg(
+    aggregated = grouped.agg(
         F.count("value").alias("count"),
         F.min("value").alias("min"),
         F.max("value").alias("max"),
         F.avg("value").alias("mean"),
-        # By both, because two readings of one instant must not swap places when a batch runs again.
-        F.max_by(reading, F.struct("event_time", "sequence")).alias("newest"),
-    ).select(
-        "sensor",
-        "metric",
-        F.col("window.start").alias("minute"),
-        "count",
-        "min",
-        "max",
-        "mean",
-        "newest",
+        # Column by column, because Spark must sort to aggregate a struct, and need not for numbers.
+        F.max("event_time").alias("event_time"),
+        F.max_by("value", "event_time").alias("value"),
+        F.max_by("sequence", "event_time").alias("sequence"),
     )
+    minute = F.col("window.start").alias("minute")
+    return aggregated.select("sensor", "metric", minute, *_AGGREGATES, *_NEWEST)
 
 
 def minutely(minutes: DataFrame) -> DataFrame:
     """The aggregates of the minutes that a batch has changed, each once."""
-    return minutes.drop("newest")
+    return minutes.select("sensor", "metric", "minute", *_AGGREGATES)
 
 
 def latest(minutes: DataFrame) -> DataFrame:
-    """The newest readings of these minutes: several a sensor and metric, of which one is newest."""
-    return minutes.select("sensor", "metric", "newest.*")
+    """The newest reading of each of these minutes: several a sensor and metric."""
+    return minutes.select("sensor", "metric", *_NEWEST)
 
 
 def _base64_field(number: int) -> Column:

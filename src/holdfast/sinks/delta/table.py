@@ -70,7 +70,7 @@ class Place:
         try:
             deltalake.DeltaTable.create(
                 urls.for_rust(self.path),
-                deltalake.Schema.from_json(schema.json()),
+                deltalake.Schema.from_json(json.dumps(_nullable(schema.jsonValue()))),
                 partition_by=list(self.partition_by),
                 configuration=dict(self.properties),
                 storage_options=dict(self.options) or None,
@@ -169,6 +169,16 @@ def _commit_start(
         .option("userMetadata", ledger.of_start(life, app_id, last))
         .save(urls.for_spark(place.path))
     )
+
+
+def _nullable(kind: object) -> object:
+    """A type that takes nulls everywhere: what Spark infers of one query binds no later one."""
+    if isinstance(kind, list):
+        return [_nullable(one) for one in kind]
+    if not isinstance(kind, dict):
+        return kind
+    marks = ("nullable", "containsNull", "valueContainsNull")
+    return {key: True if key in marks else _nullable(value) for key, value in kind.items()}
 
 
 def native_append(table: deltalake.DeltaTable) -> bool:

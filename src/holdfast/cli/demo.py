@@ -1,0 +1,58 @@
+"""`holdfast demo`: sensors that send, a driver that is killed, and every row counted."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.examples.sensors import demo as sensors
+from holdfast.examples.sensors.simulator import Encoding
+
+
+@click.command()
+@click.option("--kafka", is_flag=True, help="Send through a real Kafka broker instead of files.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same messages.")
+@click.option(
+    "--kills",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="How often the driver is killed by SIGKILL.",
+)
+@click.option(
+    "--messages", type=click.IntRange(min=1), default=24_000, show_default=True, help="How many."
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(list(Encoding)),
+    default=Encoding.JSON,
+    show_default=True,
+    help="What the payloads are.",
+)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="An empty folder for everything, which is kept; else a temporary one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+def demo(  # noqa: PLR0913  one parameter an option
+    *,
+    kafka: bool,
+    seed: int,
+    kills: int,
+    messages: int,
+    encoding: Encoding,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    """Kill a streaming driver again and again, and show that no row is lost or duplicated."""
+    return sensors.run(
+        sensors.Wishes(
+            kafka=kafka,
+            seed=seed,
+            kills=kills,
+            messages=messages,
+            encoding=encoding,
+            home=home,
+            json=as_json,
+        )
+    )

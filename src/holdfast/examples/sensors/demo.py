@@ -1,0 +1,274 @@
+"""The demo: sensors that send, a driver that is killed again and again, and every row counted.
+
+The messages are sent in as many shares as the driver has lives. While a share is being sent, the
+driver is left to work until one of its jobs has visibly got on, and is then killed in the middle
+of that job's next batch; another job each time. After the last start everything must be caught
+up, and every table is reconciled with what was sent.
+
+    <home>/landing/ or kafka/   what was sent
+    <home>/tables/              five Delta tables
+    <home>/checkpoints/         the checkpoints and records of three jobs
+    <home>/driver.log           what the drivers said
+"""
+
+import json
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+from deltalake.exceptions import DeltaError
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from holdfast.errors import OptionInvalid
+from holdfast.examples.sensors import driver, pipeline, reconcile, sender, simulator
+from holdfast.examples.sensors.driver import DriverEnded, DriverProcess
+from holdfast.examples.sensors.pipeline import Settings
+from holdfast.examples.sensors.reconcile import Counts, Reconciliation
+from holdfast.examples.sensors.sender import Send, Sender
+from holdfast.examples.sensors.simulator import Encoding
+
+_PROGRESS_WITHIN_S = 90.0
+_BATCH_WITHIN_S = 10.0
+_CAUGHT_UP_WITHIN_S = 120.0
+_INTO_A_BATCH_S = 0.8
+_LOOK_EVERY_S = 0.01
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the demo is to do; the same seed sends the same messages and aims at the same jobs."""
+
+    kafka: bool = False
+    seed: int = 1
+    kills: int = 3
+    messages: int = 24_000
+    json: bool = False
+    home: Path | None = None
+    encoding: Encoding = Encoding.JSON
+
+
+class Demo:
+    """One run of the demo in its home."""
+
+    def __init__(self, wishes: Wishes, settings: Settings, console: Console) -> None:
+        self._wishes = wishes
+        self._settings = settings
+        self._console = console
+        self._began = time.monotonic()
+        self._messages = tuple(
+            simulator.messages(wishes.seed, wishes.messages, encoding=wishes.encoding)
+        )
+        self._truth = simulator.truth(self._messages)
+        self._driver = DriverProcess(settings)
+        self._sender = Sender(lambda *_: None, self._messages)
+        self._counts = Counts()
+        self._kills = 0
+
+    def play(self, send: Send) -> Reconciliation:
+        """Send everything, kill the driver as often as wished, and reconcile."""
+        self._sender = Sender(send, self._messages)
+        lives = self._wishes.kills + 1
+        with ExitStack() as cleanup:
+            cleanup.callback(self._driver.kill)
+            self._sender.start()
+            cleanup.callback(self._sender.stop)
+            cleanup.enter_context(self._shown())
+            for life, target in enumerate(_targets(self._wishes), start=1):
+                self._sender.allowed = len(self._messages) * life // lives
+                self._live_until_killed(life, target)
+            self._sender.allowed = len(self._messages)
+            self._live_to_the_end()
+        return reconcile.reconcile(self._messages, self._truth, self._settings.home / "tables")
+
+    def report(self, found: Reconciliation) -> None:
+        """Print the result: one table, or one JSON object for programs."""
+        if not self._wishes.json:
+            Console().print(self._table(found))
+            return
+        rows = asdict(found)
+        differences = rows.pop("differences")
+        total = {name: rows.pop(name) for name in ("sent", "lost", "duplicated")}
+        total |= {"kills": self._kills, "seconds": round(self._seconds(), 1)}
+        print(json.dumps({**total, "rows": rows, "differences": differences}))  # noqa: T201
+
+    def last_words(self) -> str:
+        """The end of what the drivers said."""
+        return self._driver.last_words()
+
+    def _table(self, found: Reconciliation) -> Table:
+        truth = self._truth
+        table = Table("stage")
+        table.add_column("expected", justify="right")
+        table.add_column("found", justify="right")
+        for stage, expected, rows in (
+            ("sent", truth.sent, found.sent),
+            ("raw", truth.sent, found.raw),
+            ("readings", truth.readings, found.readings),
+            ("quarantine", truth.garbage, found.quarantine),
+            ("removed, sent twice", truth.duplicates, found.device_duplicates),
+            ("sensor_minutely", len(truth.minutely), found.minutely),
+            ("sensor_latest", len(truth.latest), found.latest),
+        ):
+            table.add_row(stage, f"{expected:,}", f"{rows:,}")
+        table.title = f"{self._kills} kills in {self._seconds():.0f} s"
+        table.caption = f"{found.lost} lost, {found.duplicated} duplicated"
+        return table
+
+    def _live_until_killed(self, life: int, target: str) -> None:
+        rng = Random(f"kill {life} of {self._wishes.seed}")  # noqa: S311 - a demo, not a secret
+        before = driver.progress(self._settings, target).done
+        self._driver.start()
+        self._say(f"driver {life} started")
+
+        def got_on() -> bool:
+            return driver.progress(self._settings, target).done > before
+
+        def inside() -> bool:
+            return driver.progress(self._settings, target).inside
+
+        self._wait(got_on, _PROGRESS_WITHIN_S, f"`{target}` to finish a batch")
+        moment = rng.random() * _INTO_A_BATCH_S
+        self._until(inside, _BATCH_WITHIN_S)
+        self._until(lambda: False, moment)
+        self._driver.kill()
+        self._kills += 1
+        self._say(f"driver {life} killed: " + ", ".join(driver.interrupted(self._settings)))
+        self._say(self._so_far())
+
+    def _live_to_the_end(self) -> None:
+        tables = self._settings.home / "tables"
+        self._driver.start()
+        self._say("last driver started, to stay")
+
+        def sent() -> bool:
+            return self._sender.sent == len(self._messages)
+
+        def caught_up() -> bool:
+            return reconcile.caught_up(tables, self._truth)
+
+        self._wait(sent, len(self._messages) / sender.A_SECOND * 2 + 30, "everything to be sent")
+        self._say(f"all {self._sender.sent:,} messages sent, catching up")
+        # A surplus, too, shows in the reconciliation: whether it was reached decides nothing here.
+        self._until(caught_up, _CAUGHT_UP_WITHIN_S, every=1.0)
+        self._driver.stop()
+        self._say("last driver stopped, reconciling")
+
+    def _wait(self, happened: Callable[[], bool], seconds: float, what: str) -> None:
+        if not self._until(happened, seconds):
+            raise DriverEnded(f"expected {what} within {seconds:.0f} s, found that it did not")
+
+    def _until(
+        self, happened: Callable[[], bool], seconds: float, every: float = _LOOK_EVERY_S
+    ) -> bool:
+        """Whether it happens in time; raises if the driver ends or the sender fails meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not happened():
+            self._driver.check()
+            if self._sender.failure is not None:
+                raise self._sender.failure
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(every)
+        return True
+
+    def _shown(self) -> Live:
+        return Live(
+            get_renderable=lambda: f"{self._seconds():4.0f} s  {self._so_far()}",
+            console=self._console,
+            refresh_per_second=1,
+            transient=True,
+        )
+
+    def _so_far(self) -> str:
+        # A table that is just being created cannot be counted; the next look will.
+        with suppress(DeltaError, OSError):
+            self._counts = reconcile.counts(self._settings.home / "tables")
+        found = self._counts
+        return (
+            f"{self._sender.sent:,} sent, {found.raw:,} raw, {found.readings:,} readings,"
+            f" {found.quarantine:,} in quarantine, {found.merged:,} merged"
+        )
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def run(wishes: Wishes) -> int:
+    """Play the demo and print what came of it; 0 if nothing was lost or duplicated, else 1."""
+    console = Console(stderr=True)
+    home = _fresh(wishes.home)
+    code = 1
+    try:
+        with (
+            _ended_by_sigterm(),
+            sender.wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
+        ):
+            code = _played(Demo(wishes, settings, console), send, console)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    finally:
+        if wishes.home is None and code in (0, _INTERRUPTED):
+            shutil.rmtree(home, ignore_errors=True)
+        else:
+            console.print(f"kept: {home}", highlight=False, soft_wrap=True)
+    return code
+
+
+def _played(demo: Demo, send: Send, console: Console) -> int:
+    try:
+        found = demo.play(send)
+    except DriverEnded as ended:
+        console.print(demo.last_words(), markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{ended}", markup=False, highlight=False, soft_wrap=True)
+        return 1
+    for difference in found.differences:
+        console.print(difference, markup=False, highlight=False, soft_wrap=True)
+    demo.report(found)
+    return 0 if found.exact else 1
+
+
+def _fresh(wished: Path | None) -> Path:
+    if wished is None:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    wished.mkdir(parents=True, exist_ok=True)
+    if any(wished.iterdir()):
+        raise OptionInvalid(
+            f"expected an empty folder as the demo's home, found files in `{wished}`",
+            hint="name a folder that does not exist yet",
+        )
+    return wished.resolve()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does: with everything that it has started."""
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    earlier = signal.signal(signal.SIGTERM, told)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+def _targets(wishes: Wishes) -> Iterator[str]:
+    """The job to be hit by each kill: all jobs in turn, in an order that the seed decides."""
+    jobs = list(pipeline.JOBS)
+    Random(f"targets {wishes.seed}").shuffle(jobs)  # noqa: S311 - a demo, not a secret
+    return islice(cycle(jobs), wishes.kills)

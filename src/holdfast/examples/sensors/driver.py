@@ -1,0 +1,147 @@
+"""The demo's driver: a process of its own that can be killed, and how far its jobs have got.
+
+Spark writes `offsets/N` before it runs batch N and `commits/N` after it, so that the two folders
+of a checkpoint say whether a job is inside a batch. Whether a table holds that batch already is
+what the table's own ledger says.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from holdfast.examples.sensors import pipeline
+from holdfast.examples.sensors.pipeline import Settings
+from holdfast.model.batch import ledger_key
+from holdfast.model.definition import Job, LedgeredSink, Output
+from holdfast.model.ids import Generation
+from holdfast.sinks.delta import ledger
+
+_STOP_WITHIN_S = 60.0
+_SHOWN_LINES = 40
+
+
+class DriverEnded(Exception):
+    """The driver ended without being told to, or not as it was told to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The newest batch that a job has begun, and the newest that it has done; -1 for none."""
+
+    begun: int
+    done: int
+
+    @property
+    def inside(self) -> bool:
+        """Whether the job is inside a batch."""
+        return self.begun > self.done
+
+
+class DriverProcess:
+    """`holdfast run` of the sensor pipeline, in a process group together with its JVM."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log_file = settings.home / "driver.log"
+
+    def start(self) -> None:
+        """Start a driver; how it gets on is to be asked of `progress`."""
+        settings = self._settings
+        said = {
+            pipeline.HOME: str(settings.home),
+            pipeline.KAFKA: settings.kafka or "",
+            pipeline.ENCODING: settings.encoding.value,
+        }
+        inherited = os.environ  # noqa: TID251 - a driver finds Java and Python as its parent does
+        module = pipeline.__name__
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - the command is built here
+                [sys.executable, "-m", "holdfast.cli.main", "run", module, "--dev"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**inherited, **said},
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raise DriverEnded if the driver has ended by itself."""
+        code = self._process.poll() if self._process else None
+        if code is not None:
+            raise DriverEnded(f"expected the driver to run, found that it ended with {code}")
+
+    def kill(self) -> None:
+        """End the driver and its JVM at once, wherever they are; nothing happens if none runs."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            # The group, because a JVM that outlives its driver would go on writing for a while.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def stop(self) -> None:
+        """Tell the driver to finish its batches and end; raises DriverEnded unless it does so."""
+        self.check()
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            code = self._process.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise DriverEnded(
+                f"expected the driver to stop within {_STOP_WITHIN_S:.0f} s, found it running"
+            ) from None
+        self._process = None
+        if code != 0:
+            raise DriverEnded(f"expected the driver to stop with 0, found {code}")
+
+    def last_words(self) -> str:
+        """The end of what the drivers said."""
+        lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-_SHOWN_LINES:])
+
+
+def progress(settings: Settings, job: str) -> Progress:
+    """How far a job has got, by its checkpoint."""
+    checkpoint = settings.checkpoints / job
+    return Progress(begun=_newest(checkpoint / "offsets"), done=_newest(checkpoint / "commits"))
+
+
+def interrupted(settings: Settings) -> tuple[str, ...]:
+    """What each job of a killed driver was doing, in words."""
+    return tuple(_doing(settings, job) for job in pipeline.sensors(settings).jobs)
+
+
+def _doing(settings: Settings, job: Job) -> str:
+    found = progress(settings, job.name)
+    if not found.inside:
+        return f"{job.name} between batches {found.done} and {found.done + 1}"
+    holding = [output.name for output in job.writes if _holds(output, job, found.begun)]
+    already = f" ({' and '.join(holding)} already had it)" if holding else ""
+    return f"{job.name} inside batch {found.begun}{already}"
+
+
+def _holds(output: Output, job: Job, batch: int) -> bool:
+    if not isinstance(output.sink, LedgeredSink):
+        return False
+    try:
+        table = deltalake.DeltaTable(output.sink.path)
+    except TableNotFoundError:
+        return False
+    key = ledger_key(job.name, Generation(1), output.name)
+    return ledger.standing(table, key).batch == batch
+
+
+def _newest(folder: Path) -> int:
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return -1
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
