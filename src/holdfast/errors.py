@@ -26,6 +26,7 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── BatchUnverifiable             BATCH_UNVERIFIABLE
     ├── SinkBehind                    SINK_BEHIND
     ├── OffsetsUnreadable             OFFSETS_UNREADABLE
+    ├── SinkContended                 SINK_CONTENDED
     ├── SinkRefused                   SINK_REFUSED
     ├── SchemaMismatch                SCHEMA_MISMATCH
     ├── QueryFailed                   QUERY_FAILED
@@ -209,6 +210,14 @@ class OffsetsUnreadable(HoldfastError):
 
     code = "OFFSETS_UNREADABLE"
     exit_code = 3
+
+
+class SinkContended(HoldfastError):
+    """Other writers were faster every time."""
+
+    code = "SINK_CONTENDED"
+    exit_code = 3
+    curable_by_restart = True
 
 
 class SinkRefused(HoldfastError):

@@ -61,7 +61,7 @@ def before(point: str, function: Callable[..., object]) -> Callable[..., object]
         if batch is not None and due(batch):
             if point == POINT:
                 crash()
-            if POINT == f"frozen-{point}":
+            if f"frozen-{point}" == POINT:
                 stop_here()
         return function(*given, **named)
 

@@ -103,7 +103,7 @@ def rows() -> Iterable[dict[str, object]]:
             "id": number,
             "k": number % KEYS,
             "at": f"2026-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}.{number:06d}Z",
-            "text": f"row {number} \\ \"quoted\" \u00e9\U0001f600",
+            "text": f'row {number} \\ "quoted" \u00e9\U0001f600',
         }
 
 

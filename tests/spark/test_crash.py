@@ -7,7 +7,13 @@ last driver runs to the end. The oracle is the input: every row once, every key 
 from pathlib import Path
 
 import pytest
-from tests.spark.driving import KILLED, Stage, assert_right, create_table_that_only_spark_writes, land
+from tests.spark.driving import (
+    KILLED,
+    Stage,
+    assert_right,
+    create_table_that_only_spark_writes,
+    land,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -73,6 +73,6 @@ def _text(value: Mapping[str, Json], key: str) -> str:
 
 def _number(value: Mapping[str, Json], key: str) -> int:
     found = value.get(key)
-    if not isinstance(found, int):
+    if not isinstance(found, int) or isinstance(found, bool):
         raise _Absent(key)
     return found

@@ -18,6 +18,7 @@ from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
 
 NO_OFFSET = "-"
 KNOWN_VERSIONS = (1, 2)
+_OPENINGS = tuple('{["')
 
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
@@ -31,14 +32,21 @@ def decode(data: bytes) -> OffsetEntry | Unreadable:
         return version
     if version not in KNOWN_VERSIONS:
         return Unreadable(reason=f"offset log version {version}, expected 1 or 2")
-    if len(lines) < 2:  # noqa: PLR2004  the version line alone is a torn entry
-        return Unreadable(reason="ends after the version line")
-    metadata = _metadata(lines[1])
+    return _body(version, lines[1:])
+
+
+def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
+    metadata = _metadata(lines[0]) if lines else Unreadable(reason="ends after the version line")
     if isinstance(metadata, Unreadable):
         return metadata
     while lines and not lines[-1]:
         lines.pop()
-    sources = tuple(_source(version, index, line) for index, line in enumerate(lines[2:]))
+    sources = tuple(_source(version, index, line) for index, line in enumerate(lines[1:]))
+    if not sources:
+        return Unreadable(reason="names no source, cut short")
+    torn = next((source for source in sources if _is_torn(source.offset)), None)
+    if torn is not None:
+        return Unreadable(reason=f"the offset of source {torn.source} is cut short")
     return OffsetEntry(
         version=version,
         watermark_ms=_integer(metadata.get("batchWatermarkMs")),
@@ -46,6 +54,11 @@ def decode(data: bytes) -> OffsetEntry | Unreadable:
         settings={key: str(value) for key, value in json.mapping(metadata.get("conf")).items()},
         sources=sources,
     )
+
+
+def _is_torn(offset: Json) -> bool:
+    """Whether an offset that is no JSON began as some."""
+    return isinstance(offset, str) and offset[:1] in _OPENINGS
 
 
 def log_version(line: str) -> int | Unreadable:

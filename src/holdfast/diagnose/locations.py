@@ -16,9 +16,11 @@ from holdfast.errors import (
     LocationMoved,
     LocationNested,
     LocationShared,
+    SinkBehind,
 )
+from holdfast.model.batch import LastWritten, Nothing, Written
 from holdfast.model.definition import Job
-from holdfast.model.ids import JobName
+from holdfast.model.ids import BatchId, JobName, OutputName
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_LENGTH = 128
@@ -69,7 +71,7 @@ def of_jobs(locations: Sequence[tuple[Job, str]]) -> LocationShared | LocationNe
                     f" ({other.declared}) and `{job.name}` ({job.declared}) on `{location}`",
                     hint="give one of the jobs another name",
                 )
-            if _inside(location, taken) or _inside(taken, location):
+            if _inside(location.lower(), taken.lower()) or _inside(taken.lower(), location.lower()):
                 return LocationNested(
                     f"expected checkpoint locations beside each other, found `{location}` and"
                     f" `{taken}` inside one another",
@@ -106,6 +108,27 @@ def of_record(job: JobName, location: str, recorded: Mapping[str, str]) -> Locat
                 " with `--accept LOCATION_MOVED`",
             )
     return None
+
+
+def of_ledger(
+    job: JobName, output: OutputName, last: LastWritten, done: BatchId | None
+) -> SinkBehind | None:
+    """A sink must hold every batch that the checkpoint counts as done."""
+    match last:
+        case Nothing() if done is not None:
+            found = f"a sink without any batch of the job, and batches up to {done} committed"
+        case Written(taken_back=True):
+            found = f"a table that was restored after batch {last.batch} was written"
+        case Written(batch=batch) if done is not None and batch < done:
+            found = f"batch {batch} as the sink's last, and batches up to {done} committed"
+        case _:
+            return None
+    return SinkBehind(
+        f"expected output `{output}` of job `{job}` to hold what its checkpoint counts as done,"
+        f" found {found}: a restart would not write the batches in between",
+        hint="restore the table; if the missing rows may stay missing, start once with"
+        " `--accept SINK_BEHIND`",
+    )
 
 
 def first(*refusals: HoldfastError | None) -> HoldfastError | None:

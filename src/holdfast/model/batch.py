@@ -44,12 +44,16 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The last batch that a sink holds for a job, as evidence."""
+    """The last batch that a sink was given for a job, as evidence.
+
+    `taken_back`: the table was restored since, so that it may no longer hold the batch.
+    """
 
     epoch: Epoch
     batch: BatchId
     digest: Digest | Unknown
     location: str | Unknown
+    taken_back: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,11 +92,22 @@ class OffsetReader:
         path = f"{self._folder}/sources/{source}/{log_offset}"
         data = self._store.read(path)
         if isinstance(data, Missing):
-            return self._compacted(f"{path}.compact", log_offset)
+            return self._compacted(self._compact(source, log_offset), log_offset)
         entries = file_source_log.decode(data)
         if isinstance(entries, Unreadable):
             raise self._unreadable(path, entries)
         return entries
+
+    def _compact(self, source: str, log_offset: int) -> str:
+        """The first compact entry from a log offset on: Spark cleans plain entries below one."""
+        folder = f"{self._folder}/sources/{source}"
+        names = (
+            name.removesuffix(".compact")
+            for name in self._store.names(folder)
+            if name.endswith(".compact")
+        )
+        later = [int(name) for name in names if name.isdecimal() and int(name) >= log_offset]
+        return f"{folder}/{min(later, default=log_offset)}.compact"
 
     def _compacted(self, path: str, log_offset: int) -> tuple[FileEntry, ...]:
         """The files of one log offset from a compact entry, reading only as much as is needed.
@@ -113,7 +124,7 @@ class OffsetReader:
             if isinstance(entries, Unreadable):
                 raise self._unreadable(path, entries)
             own = tuple(entry for entry in entries if entry.log_offset == log_offset)
-            if whole or len(own) < len(entries):
+            if whole or (entries and entries[0].log_offset < log_offset):
                 return own
             size *= 8
 

@@ -23,6 +23,12 @@ def is_dead(holder: Holder) -> bool:
     boot, _, _ = _process(os.getpid()).rpartition("/")
     if holder.host != socket.gethostname() or not boot or not holder.process.startswith(f"{boot}/"):
         return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # somebody else's: whether it is the same process cannot be seen
     return _process(holder.pid) != holder.process
 
 

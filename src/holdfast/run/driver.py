@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.diagnose import locations as rules
-from holdfast.errors import DriverFenced, HoldfastError, LocationMoved
+from holdfast.errors import DriverFenced, HoldfastError
 from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, DeltaTable, Job, Sink
 from holdfast.model.ids import Epoch, Generation
@@ -308,9 +308,13 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         highest = Epoch(max(highest, last.epoch))
         if isinstance(last.location, str):
             known[f"the ledger in output `{name}`"] = last.location
-    moved = rules.of_record(job.name, location, known)
-    if moved is not None and LocationMoved.code not in wishes.accepted:
-        raise moved
+    done = locations.last_committed(base.store, job.name)
+    for refusal in (
+        rules.of_record(job.name, location, known),
+        *(rules.of_ledger(job.name, name, last, done) for name, last in ledgers.items()),
+    ):
+        if refusal is not None and refusal.code not in wishes.accepted:
+            raise refusal
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)

@@ -13,6 +13,7 @@ The lease is politeness. That an old driver that wakes up writes nothing is the 
 check the epoch in the same atomic step as the write.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ from holdfast.storage import Missing, Store
 TTL_MS = 30_000
 _BEATS_A_TTL = 3
 _KEPT = 5
+_MOST = 1 << 23  # what a Delta ledger has room for
 
 
 def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -> Lease:
@@ -49,6 +51,10 @@ def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -
     if not store.write(_path(lease), lease_format.encode(lease), create=True):
         _refuse_if_held(store, job, lease.epoch)
         return acquire(store, job, above=lease.epoch, ttl_ms=ttl_ms)
+    later = _epochs(store, job)[-1]
+    if later > lease.epoch:  # a driver that knew of a higher epoch came in between
+        store.delete(_path(lease))
+        return acquire(store, job, above=above, ttl_ms=ttl_ms)
     for old in epochs[:-_KEPT]:
         store.delete(f"{folder}/{old:012d}.json")
     return lease
@@ -73,7 +79,9 @@ def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
 
 def _epochs(store: Store, job: JobName) -> list[Epoch]:
     numbers = [name.removesuffix(".json") for name in store.names(_folder(job))]
-    return sorted(Epoch(int(number)) for number in numbers if number.isdecimal())
+    return sorted(
+        Epoch(int(number)) for number in numbers if number.isdecimal() and int(number) < _MOST
+    )
 
 
 def _folder(job: JobName) -> str:
@@ -106,8 +114,8 @@ class Keeper:
         """Give a lease up, so that the next driver need not wait."""
         with self._guard:
             lease = self._leases.pop(job, None)
-        if lease is not None:
-            self._write(replace(lease, released=True))
+            if lease is not None:  # under the guard: a heartbeat must not come after it
+                self._write(replace(lease, released=True))
 
     def close(self) -> None:
         """Give all leases up and end the thread."""
@@ -137,12 +145,12 @@ class Keeper:
         if newest > lease.epoch:
             with self._guard:
                 self._leases.pop(lease.job, None)
-            self._lost(lease)
+            with contextlib.suppress(Exception):  # the other leases need their heartbeats
+                self._lost(lease)
             return
         with self._guard:
-            kept = lease.job in self._leases
-        if kept:
-            self._write(replace(lease, heartbeat_ms=clock.now_ms()))
+            if lease.job in self._leases:
+                self._write(replace(lease, heartbeat_ms=clock.now_ms()))
 
     def _write(self, lease: Lease) -> None:
         try:

@@ -15,7 +15,7 @@ from holdfast.diagnose import locations as rules
 from holdfast.errors import StorageUnavailable
 from holdfast.model import json
 from holdfast.model.definition import Job
-from holdfast.model.ids import Generation, JobName
+from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.storage import Missing, ObjectStorage, Store, open_store, urls
 
 _MOST_SIBLINGS = 200
@@ -119,6 +119,12 @@ def _identity(data: bytes | Missing) -> Identity | None:
     if not isinstance(location, str) or not isinstance(generation, int):
         return None
     return Identity(location=location, generation=Generation(generation))
+
+
+def last_committed(store: Store, job: JobName) -> BatchId | None:
+    """The last batch in the checkpoint's commit log."""
+    names = [name for name in store.names(f"{job}/commits") if name.isdecimal()]
+    return BatchId(max(int(name) for name in names)) if names else None
 
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:

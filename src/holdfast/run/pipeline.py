@@ -1,6 +1,8 @@
 """Declaring jobs: a Pipeline, and the decorator that adds a job to it. Nothing runs here."""
 
+import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -82,6 +84,11 @@ class Pipeline:
             raise refusal
         sources = tuple(reads) if isinstance(reads, Sequence) else (reads,)
         outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
+        if not sources:
+            raise OptionInvalid(
+                f"expected at least one source of job `{name}`, found none",
+                hint="give one: `reads=sources.files(path, …)`",
+            )
         _check_outputs(name, outputs)
 
         def declare(function: Function) -> Function:
@@ -131,7 +138,11 @@ class Pipeline:
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)
-        if other is not None and other.declared != job.declared:
+        if other is not None and (other.declared, other.reads, other.writes) != (
+            job.declared,
+            job.reads,
+            job.writes,
+        ):
             raise JobDuplicated(
                 f"expected one job named `{job.name}` in pipeline `{self.name}`, found it"
                 f" declared in {other.declared} and {job.declared}",
@@ -183,7 +194,7 @@ def _seconds(text: str) -> float:
         seconds = float(number) * factor if factor is not None else None
     except ValueError:
         seconds = None
-    if seconds is None or seconds <= 0:
+    if seconds is None or not 0 < seconds < math.inf:
         raise OptionInvalid(
             f"expected a trigger like `10 seconds`, found `{text}`",
             hint="use milliseconds, seconds, minutes or hours",
@@ -202,5 +213,7 @@ def _output_mode(given: str) -> OutputMode:
 
 
 def _declared(function: Callable[..., object]) -> Declared:
+    while isinstance(function, functools.partial):
+        function = function.func
     code = inspect.unwrap(function).__code__
     return Declared(file=code.co_filename, line=code.co_firstlineno)

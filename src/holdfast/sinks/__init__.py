@@ -101,5 +101,10 @@ def foreach_batch(
 
 
 def _output(sink: Sink, path: str, select: Select | None, name: str | None) -> Output:
+    if "%" in path:
+        raise OptionInvalid(
+            f"expected a path without `%`, which engines read in two ways, found `{path}`",
+            hint="choose another path for the output",
+        )
     last = path.rstrip("/").rsplit("/", 1)[-1]
     return Output(name=OutputName(name or last), sink=sink, select=select)

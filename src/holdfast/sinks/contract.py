@@ -4,7 +4,8 @@ A sink's data and its ledger change in one atomic step. What the step may do is 
 comparing the batch at hand with what the sink last wrote:
 
     the ledger has a higher epoch          a newer driver took over    DriverFenced
-    the ledger has nothing                 first batch                 write
+    the ledger has a lower epoch           the table was replaced      SinkBehind
+    the ledger has no batch                first batch                 write
     batch is the next one                  the ordinary case           write
     batch is beyond the next one           the table was taken back    SinkBehind
     same id, same digest                   a re-run                    skip
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import BatchChanged, BatchUnverifiable, DriverFenced, SinkBehind
+from holdfast.errors import BatchChanged, BatchUnverifiable, DriverFenced, SinkBehind, SinkContended
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -64,6 +65,13 @@ def decide(
     """
     if standing.epoch > batch.life.epoch:
         raise fenced(batch.life, standing.epoch)
+    if standing.epoch < batch.life.epoch:
+        raise SinkBehind(
+            f"expected the ledger that this driver left in the sink of job `{batch.life.job}`,"
+            f" found {'none' if standing.epoch == 0 else f'one of epoch {standing.epoch}'}: the"
+            " table was replaced while the job ran",
+            hint="put the table back, then start again",
+        )
     if standing.batch is None or batch.id == standing.batch + 1:
         return Decision.WRITE
     if batch.id > standing.batch:
@@ -87,6 +95,14 @@ def decide(
             hint="put back the checkpoint that wrote it, or start a new generation",
         )
     return Decision.SKIP
+
+
+def contended(path: str) -> SinkContended:
+    """The error of a writer that lost against others again and again."""
+    return SinkContended(
+        f"expected to commit to `{path}`, found other writers committing in between every time",
+        hint="let fewer writers work on the table at a time",
+    )
 
 
 def fenced(life: Life, epoch: Epoch) -> DriverFenced:

@@ -46,7 +46,7 @@ class ObjectStorage:
                 return bytes(obstore.get(self.backend, path).bytes())
             size = obstore.head(self.backend, path)["size"]
             start = max(0, size - last)
-            if size == 0:
+            if start == size:
                 return b""
             return bytes(obstore.get_range(self.backend, path, start=start, end=size))
         except FileNotFoundError:

@@ -3,6 +3,7 @@
 Spark speaks `s3a:`, delta-rs and obstore speak `s3:`; a plain path stays a plain path.
 """
 
+import os.path
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -29,7 +30,7 @@ def is_local(url: str) -> bool:
 def local_path(url: str) -> Path:
     """The absolute path that a plain path or a `file:` URL names."""
     path = unquote(urlsplit(url).path) if url.lower().startswith("file:") else url
-    return Path(path).absolute()
+    return Path(os.path.normpath(Path(path).absolute()))
 
 
 def canonical(url: str) -> str:

@@ -8,9 +8,10 @@ import deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from holdfast.errors import SinkRefused
+from holdfast.errors import SinkContended, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaAppend
+from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
 from holdfast.sinks.delta import table as tables
@@ -103,8 +104,10 @@ class DeltaAppendSink:
         return self._ledgered.verify(batch)
 
 
-def refused(path: str, error: Exception) -> SinkRefused:
+def refused(path: str, error: Exception) -> SinkRefused | SinkContended:
     """What Spark's Delta writer would not do, in one sentence."""
+    if "DELTA_CONCURRENT" in str(error):
+        return contract.contended(path)
     reason = str(error).strip().splitlines()[0]
     return SinkRefused(
         f"expected to write to the Delta table `{path}`, found: {reason}",

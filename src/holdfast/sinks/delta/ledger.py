@@ -21,6 +21,8 @@ from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
 
 KEY = "holdfast"
+CLEANED = "the commit was cleaned away"
+RESTORE = "RESTORE"
 _BATCH_BITS = 40
 _HISTORY_STEPS = (20, 1_000)
 
@@ -68,11 +70,30 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
         return Nothing(epoch=now.epoch, location=Unknown(reason="no driver has been there"))
     entry = next(_entries(table, app_id), {})
     said = entry.get("location")
-    location = said if isinstance(said, str) else Unknown(reason="the commit was cleaned away")
+    location = said if isinstance(said, str) else Unknown(reason=CLEANED)
     if now.batch is None:
         return Nothing(epoch=now.epoch, location=location)
-    digest = recall(table, app_id, now.batch)
-    return Written(epoch=now.epoch, batch=now.batch, digest=digest, location=location)
+    return Written(
+        epoch=now.epoch,
+        batch=now.batch,
+        digest=recall(table, app_id, now.batch),
+        location=location,
+        taken_back=_restored_since(table, app_id),
+    )
+
+
+def _restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
+    """Whether the table was restored after the job's last commit.
+
+    A restore takes rows back and leaves app transactions as they are: the ledger then speaks of
+    batches that are no longer there.
+    """
+    for commit in _history(table):
+        if _entry(commit).get("ledger") == app_id:
+            return False
+        if commit.get("operation") == RESTORE:
+            return True
+    return False
 
 
 def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest | Unknown:
@@ -87,15 +108,20 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
 
 
 def _entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:
-    """The ledger's entries from the newest commit back, reading no more of the log than needed."""
+    """The ledger's entries from the newest commit back."""
+    for commit in _history(table):
+        entry = _entry(commit)
+        if entry.get("ledger") == app_id:
+            yield entry
+
+
+def _history(table: deltalake.DeltaTable) -> Iterator[Mapping[str, object]]:
+    """The commits from the newest back, reading no more of the log than is asked for."""
     seen = 0
     for limit in (*_HISTORY_STEPS, None):
         commits = table.history(limit)
-        for commit in commits[seen:]:
-            entry = _entry(commit)
-            if entry.get("ledger") == app_id:
-                yield entry
-        if limit is None or len(commits) < limit:
+        yield from commits[seen:]
+        if limit is None or limit > table.version():
             return
         seen = len(commits)
 
@@ -106,7 +132,7 @@ def _entry(commit: Mapping[str, object]) -> Mapping[str, Json]:
         return {}
     try:
         return json.mapping(json.parse(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -8,7 +8,7 @@ import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from holdfast.errors import SinkRefused
+from holdfast.errors import SinkBehind, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.ids import Epoch
@@ -64,7 +64,9 @@ class LedgeredTable:
         """The table as it is now."""
         try:
             if self._table is not None:
+                known = self._table.version()
                 self._table.update_incremental()
+                self._not_restored(self._table, known)
                 return self._table
         except (DeltaError, OSError):
             self._table = None  # the log was cleaned or the table replaced: open it anew
@@ -76,13 +78,27 @@ class LedgeredTable:
             )
         return self._table
 
+    def _not_restored(self, table: deltalake.DeltaTable, known: int) -> None:
+        """Raise if somebody took rows back since: the ledger would not tell."""
+        news = table.version() - known
+        if news > 1 and any(c.get("operation") == ledger.RESTORE for c in table.history(news)):
+            raise SinkBehind(
+                f"expected the rows of `{self.place.path}` to stay, found that the table was"
+                " restored to an earlier version while the job ran",
+                hint="stop the job before a table is restored, and plan a replay",
+            )
+
     def decide(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
         """Whether the batch is to be written; raises where it must not be."""
-        return contract.decide(
-            batch,
-            ledger.standing(table, self.app_id),
-            lambda earlier: ledger.recall(table, self.app_id, earlier),
-        )
+        try:
+            return contract.decide(
+                batch,
+                ledger.standing(table, self.app_id),
+                lambda earlier: ledger.recall(table, self.app_id, earlier),
+            )
+        except (DeltaError, OSError) as error:
+            self._table = None  # the table was replaced under this handle
+            raise self.place.unavailable(error) from error
 
     def properties(self, batch: Batch) -> deltalake.CommitProperties:
         """What goes into the commit beside the data: the ledger and where the rows came from."""
@@ -117,11 +133,7 @@ class LedgeredTable:
                 raise self.place.unavailable(error) from error
             self.checkpoint_log(table)
             return Decision.WRITE
-        raise SinkRefused(
-            f"expected to commit batch {batch.id} to `{self.place.path}`, found other writers"
-            f" committing {_COMMIT_ATTEMPTS} times in between",
-            hint="let fewer writers work on the table at a time",
-        )
+        raise contract.contended(self.place.path)
 
     def verify(self, batch: Batch) -> Decision:
         """After a write by Spark: was it this driver's batch that the table took?

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaMerge
+from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
 from holdfast.sinks.delta import table as tables
@@ -102,11 +104,7 @@ class DeltaMergeSink:
                 raise self._ledgered.place.unavailable(error) from error
             self._ledgered.checkpoint_log(table)
             return Decision.WRITE
-        raise SinkRefused(
-            f"expected to merge batch {batch.id} into `{self._sink.path}`, found other writers"
-            f" committing {_ATTEMPTS} times in between",
-            hint="let fewer writers work on the table at a time",
-        )
+        raise contract.contended(self._sink.path)
 
     def _execute(self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table) -> None:
         keys = [f's."{key}" IS NOT DISTINCT FROM t."{key}"' for key in self._sink.keys]
@@ -130,10 +128,12 @@ class DeltaMergeSink:
         """One row a key: the newest, or the only one where nothing says which is newer."""
         numbered = rows.append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
         if self._sink.newest:
-            numbered = numbered.sort_by([(self._sink.newest, "ascending")])
-            numbered = numbered.set_column(
-                numbered.num_columns - 1, _ORDER, pa.array(range(rows.num_rows), pa.int64())
+            # A row that does not say how new it is counts as the oldest, as in Spark's max_by.
+            order = pc.sort_indices(
+                rows, sort_keys=[(self._sink.newest, "ascending")], null_placement="at_start"
             )
+            ordered = rows.take(order)
+            numbered = ordered.append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
         keyed = numbered.group_by(list(self._sink.keys)).aggregate([(_ORDER, "max")])
         if not self._sink.newest and keyed.num_rows < rows.num_rows:
             raise self._ambiguous(rows.num_rows - keyed.num_rows)

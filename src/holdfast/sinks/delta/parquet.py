@@ -7,13 +7,14 @@ only their footers. Files of a run that was killed before its commit are never n
 the table's VACUUM removes them as it does for every writer.
 """
 
+import datetime as dt
 import io
 import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import obstore
 import pyarrow as pa
@@ -22,7 +23,7 @@ from deltalake.transaction import AddAction
 
 from holdfast.model.batch import Batch, Unknown
 from holdfast.sinks.delta import stats
-from holdfast.storage import ObjectStorage, urls
+from holdfast.storage import Missing, ObjectStorage, urls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,6 +32,7 @@ SMALL_ROWS = 200_000
 SMALL_BYTES = 64 << 20
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FOOTER_THREADS = 8
+_FOOTER_BYTES = 64 << 10
 
 
 class BatchSize:
@@ -108,9 +110,17 @@ def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
 
 
 def _of_file(store: ObjectStorage, path: str) -> AddAction:
-    reader = obstore.open_reader(store.backend, path)
-    footer = pq.read_metadata(reader)
-    return _action(path, reader.size, _values_in(path), footer)
+    size = obstore.head(store.backend, path)["size"]
+    tail = _tail(store, path, _FOOTER_BYTES)
+    needed = int.from_bytes(tail[-8:-4], "little") + 8
+    if needed > len(tail):
+        tail = _tail(store, path, needed)
+    return _action(path, size, _values_in(path), pq.read_metadata(pa.BufferReader(tail)))
+
+
+def _tail(store: ObjectStorage, path: str, size: int) -> bytes:
+    found = store.read(path, last=size)
+    return b"" if isinstance(found, Missing) else found
 
 
 def _values_in(path: str) -> dict[str, str | None]:
@@ -148,6 +158,10 @@ def _partition_text(value: object) -> str | None:
             return None
         case bool():
             return str(value).lower()
+        case bytes():
+            return value.decode("utf-8", "surrogateescape")
+        case dt.datetime() if value.tzinfo is not None:
+            return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case _:
             return str(value)
 
@@ -156,7 +170,7 @@ def _action(
     path: str, size: int, values: dict[str, str | None], footer: pq.FileMetaData
 ) -> AddAction:
     return AddAction(
-        path=quote(path, safe="/=-_.~"),
+        path=path,  # delta-rs encodes it for the log
         size=size,
         partition_values=values,
         modification_time=time.time_ns() // 1_000_000,

@@ -17,6 +17,7 @@ _TEXT_LENGTH = 32
 _MAX_COLUMNS = 32
 _HIGHEST = "\U0010ffff"
 _MILLISECOND = dt.timedelta(milliseconds=1)
+_LAST = dt.datetime.max - _MILLISECOND
 
 Tree = dict[str, "Json | Tree"]
 
@@ -32,8 +33,9 @@ def of_file(footer: pq.FileMetaData) -> str:
             continue
         minimum, maximum, null_count = bounds
         _put(nulls, path, null_count)
-        if minimum is not None and maximum is not None:
+        if minimum is not None:
             _put(low, path, minimum)
+        if maximum is not None:
             _put(high, path, maximum)
     return json.dumps(
         {
@@ -50,7 +52,8 @@ def _columns(footer: pq.FileMetaData) -> Iterator[tuple[int, list[str]]]:
     schema = footer.schema
     for index in range(min(footer.num_columns, _MAX_COLUMNS)):
         column = schema.column(index)
-        if column.max_repetition_level == 0:
+        # A dot in a name cannot be told from a struct by the path.
+        if column.max_repetition_level == 0 and "." not in column.name:
             yield index, column.path.split(".")
 
 
@@ -66,8 +69,11 @@ def _bounds(footer: pq.FileMetaData, index: int) -> tuple[Json, Json, int] | Non
             return None
         nulls += statistics.null_count
         if statistics.has_min_max:
-            lows.append(statistics.min)
-            highs.append(statistics.max)
+            try:
+                lows.append(statistics.min)
+                highs.append(statistics.max)
+            except (OverflowError, ValueError):
+                bounded = False  # a time outside of Python's years, a text that is not UTF-8
         elif statistics.null_count != column.num_values:
             bounded = False
     if not bounded or not lows:
@@ -103,10 +109,13 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
         case int():
             return value
         case float():
-            return value if math.isfinite(value) else None
+            # pyarrow leaves NaN out of the footer, and Spark holds it above every number.
+            return value if math.isfinite(value) and not raised else None
         case str():
             if len(value) <= _TEXT_LENGTH:
                 return value
+            if raised and value[_TEXT_LENGTH] == _HIGHEST:
+                return None
             return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
         case dt.datetime():
             return _instant(value, raised=raised)
@@ -116,9 +125,11 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
             return None
 
 
-def _instant(value: dt.datetime, *, raised: bool) -> str:
+def _instant(value: dt.datetime, *, raised: bool) -> str | None:
     cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
     if raised and cut != value:
+        if cut.replace(tzinfo=None) > _LAST:
+            return None
         cut += _MILLISECOND
     zone = "" if value.tzinfo is None else "Z"
     moment = cut if value.tzinfo is None else cut.astimezone(dt.UTC).replace(tzinfo=None)

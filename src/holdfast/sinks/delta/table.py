@@ -6,7 +6,7 @@ committed to by Spark's Delta writer, with the same app transaction.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from holdfast.errors import SinkRefused, StorageUnavailable
-from holdfast.model.batch import LastWritten, Life, Nothing, Unknown
+from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
 from holdfast.model.ids import Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.delta import ledger
@@ -106,6 +106,7 @@ class Place:
         )
 
 
+_GONE = Unknown(reason=ledger.CLEANED)
 _NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="the table is new"))
 
 
@@ -124,9 +125,9 @@ def fence(
             place.create(life, app_id, schema)
             continue
         last = ledger.last_written(table, app_id)
-        if isinstance(last, Unknown) or last.epoch == life.epoch:
+        if isinstance(last, Unknown) or _is_ours(last, life):
             return
-        if last.epoch > life.epoch:
+        if last.epoch >= life.epoch:
             raise contract.fenced(life, last.epoch)
         try:
             _commit_start(place, table, life, app_id, last, spark)
@@ -134,11 +135,12 @@ def fence(
             continue
         except (DeltaError, OSError) as error:
             raise place.unavailable(error) from error
-    raise SinkRefused(
-        f"expected to fence the Delta table `{place.path}`, found other writers committing"
-        f" {_ATTEMPTS} times in between",
-        hint="start again when fewer writers are at work on the table",
-    )
+    raise contract.contended(place.path)
+
+
+def _is_ours(last: Written | Nothing, life: Life) -> bool:
+    """Whether this very driver has fenced the table: another base may have the same epoch."""
+    return last.epoch == life.epoch and last.location in (life.location, _GONE)
 
 
 def _commit_start(
@@ -205,8 +207,19 @@ def native_merge(table: deltalake.DeltaTable) -> bool:
     return native_append(table) and not marked
 
 
+def _fields(kind: object) -> Iterator[dict[str, object]]:
+    """Every field of a type, also inside structs, lists and maps."""
+    if not isinstance(kind, dict):
+        return
+    for field in kind.get("fields", ()):
+        yield field
+        yield from _fields(field.get("type"))
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _fields(kind.get(part))
+
+
 def _has_duties(schema: Mapping[str, list[dict[str, object]]]) -> bool:
-    for field in schema["fields"]:
+    for field in _fields(schema):
         metadata = field.get("metadata")
         marks = metadata if isinstance(metadata, dict) else {}
         if field.get("nullable") is False or any(key.startswith(_DUTIES) for key in marks):
