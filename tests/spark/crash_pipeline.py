@@ -1,4 +1,4 @@
-"""A pipeline that kills its own driver at a named point; run by `holdfast run`, told by its environment.
+"""A pipeline that kills its own driver at a named point; its environment says where.
 
 The crash is real: SIGKILL to the driver's whole process group, Python and JVM, from inside the
 driver or from a Python worker of an executor. A marker file makes each crash happen once.
@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdfast import Pipeline, sinks, sources
+from holdfast.model.batch import Batch
+from holdfast.model.definition import Files, Kafka
 from holdfast.run import query
 from holdfast.sinks.delta import append, merge, parquet
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -57,7 +59,7 @@ def before(point: str, function: Callable[..., object]) -> Callable[..., object]
 
     @wraps(function)
     def crashing(*given: object, **named: object) -> object:
-        batch = next((one.id for one in given if hasattr(one, "digest")), None)
+        batch = next((one.id for one in given if isinstance(one, Batch)), None)
         if batch is not None and due(batch):
             if point == POINT:
                 crash()
@@ -74,7 +76,7 @@ def after(point: str, function: Callable[..., object]) -> Callable[..., object]:
     @wraps(function)
     def crashing(*given: object, **named: object) -> object:
         result = function(*given, **named)
-        batch = next((one.id for one in given if hasattr(one, "digest")), None)
+        batch = next((one.id for one in given if isinstance(one, Batch)), None)
         if batch is not None and point == POINT and due(batch):
             crash()
         return result
@@ -106,7 +108,7 @@ def arm() -> None:
         parquet.SMALL_ROWS = 0
 
 
-def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def dying(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pass the rows on, and kill the driver in the middle of the batch that is due."""
     for rows in batches:
         ids = rows.column(rows.schema.get_field_index("id")).to_pylist()
@@ -120,7 +122,7 @@ def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 SCHEMA = "id LONG, k LONG, at TIMESTAMP, text STRING"
 
 
-def source() -> sources.Files | sources.Kafka:
+def source() -> Files | Kafka:
     """The landing directory or the topic, in batches of ROWS_A_BATCH."""
     if SOURCE == "files":
         return sources.files(

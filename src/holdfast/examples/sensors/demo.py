@@ -201,7 +201,7 @@ class Demo:
         )
 
     def _say(self, text: str) -> None:
-        self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False)
+        self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False, soft_wrap=True)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -23,6 +23,12 @@ from holdfast.model.ids import Generation
 from holdfast.sinks.delta import ledger
 
 _STOP_WITHIN_S = 60.0
+# A driver that is killed after half a minute gains nothing from Java's second compiler, several
+# threads of garbage collection and a web page.
+_SHORT_LIFE = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+}
 _SHOWN_LINES = 40
 
 
@@ -60,10 +66,12 @@ class DriverProcess:
             pipeline.ENCODING: settings.encoding.value,
         }
         inherited = os.environ  # noqa: TID251 - a driver finds Java and Python as its parent does
-        module = pipeline.__name__
+        command = [sys.executable, "-m", "holdfast.cli.main", "run", pipeline.__name__, "--dev"]
+        for key, value in _SHORT_LIFE.items():
+            command += ["--set", f"{key}={value}"]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the command is built here
-                [sys.executable, "-m", "holdfast.cli.main", "run", module, "--dev"],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

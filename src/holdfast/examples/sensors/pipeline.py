@@ -79,7 +79,7 @@ def sensors(settings: Settings) -> Pipeline:
     pipeline = Pipeline(
         "sensors",
         checkpoints=str(settings.checkpoints),
-        settings={"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"},
+        settings={"spark.sql.shuffle.partitions": "2"},
     )
     raw, readings = str(settings.table("raw")), str(settings.table("readings"))
 

@@ -17,7 +17,7 @@ _TEXT_LENGTH = 32
 _MAX_COLUMNS = 32
 _HIGHEST = "\U0010ffff"
 _MILLISECOND = dt.timedelta(milliseconds=1)
-_LAST = dt.datetime.max - _MILLISECOND
+_LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 998_999)  # noqa: DTZ001  compared without a zone
 
 Tree = dict[str, "Json | Tree"]
 
@@ -112,17 +112,21 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
             # pyarrow leaves NaN out of the footer, and Spark holds it above every number.
             return value if math.isfinite(value) and not raised else None
         case str():
-            if len(value) <= _TEXT_LENGTH:
-                return value
-            if raised and value[_TEXT_LENGTH] == _HIGHEST:
-                return None
-            return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
+            return _text(value, raised=raised)
         case dt.datetime():
             return _instant(value, raised=raised)
         case dt.date():
             return value.isoformat()
         case _:
             return None
+
+
+def _text(value: str, *, raised: bool) -> str | None:
+    if len(value) <= _TEXT_LENGTH:
+        return value
+    if raised and value[_TEXT_LENGTH] == _HIGHEST:
+        return None
+    return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
 
 
 def _instant(value: dt.datetime, *, raised: bool) -> str | None:
