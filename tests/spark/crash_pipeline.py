@@ -101,7 +101,7 @@ def arm() -> None:
     writer._write = before("planned", writer._write)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for sink in (append.DeltaAppendSink, merge.DeltaMergeSink):
         sink.write = after("written", sink.write)  # type: ignore[method-assign,assignment]
-    LedgeredTable.commit = before("staged", LedgeredTable.commit)  # type: ignore[method-assign,assignment]
+    LedgeredTable.append = before("staged", LedgeredTable.append)  # type: ignore[method-assign,assignment]
     execute = merge.DeltaMergeSink._execute  # noqa: SLF001
     merge.DeltaMergeSink._execute = before("staged", execute)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     if SINK == "append-large":

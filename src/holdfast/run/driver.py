@@ -91,8 +91,8 @@ class Running:
 
     @property
     def queries(self) -> Mapping[str, "StreamingQuery"]:
-        """The live queries by job name."""
-        return {r.job.name: r.query for r in self._runners if r.query is not None and not r.done}
+        """The queries by job name, also those that are done."""
+        return {r.job.name: r.query for r in self._runners if r.query is not None}
 
     def stop(self, grace: float | None = None) -> None:
         """Let each batch at hand finish and commit, up to `grace` seconds, then end."""

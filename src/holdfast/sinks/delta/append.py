@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import deltalake
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction
 
 from holdfast.errors import SinkContended, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life
@@ -14,8 +13,9 @@ from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
-from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.log import Head
+from holdfast.sinks.delta.parquet import AddedFile
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -39,53 +39,50 @@ class DeltaAppendSink:
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         self._ledgered.prepare(life, schema, spark)
-        self._evolved(self._ledgered.current(), schema)
+        self._evolve(self._ledgered.log.head(), schema)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the files first and then name them in one commit with the ledger.
 
         Files before commit: a crash in between leaves files that no reader sees.
         """
-        table = self._ledgered.current()
-        if self._ledgered.decide(table, batch) is Decision.SKIP:
+        head = self._ledgered.log.head()
+        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
-        table = self._evolved(table, rows.schema)
-        fitted = self._fit.select(table, rows)
-        if not tables.native_append(table):
+        head = self._evolve(head, rows.schema)
+        fitted = self._fit.select(head.table, rows)
+        if not head.native:
             return self._write_by_spark(batch, fitted)
-        return self._ledgered.commit(table, batch, self._files(table, batch, fitted))
+        return self._ledgered.append(head, batch, self._files(head, batch, fitted))
 
-    def _files(
-        self, table: deltalake.DeltaTable, batch: Batch, rows: "DataFrame"
-    ) -> list[AddAction]:
-        partition_by = tuple(table.metadata().partition_columns)
+    def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         store = self._ledgered.store
         if self._size.small(batch):
             collected = rows.toArrow()
             self._size.saw(collected.num_rows, collected.nbytes)
-            data = collected.cast(schema.arrow_schema(table, tuple(collected.column_names)))
-            return parquet.by_driver(store, folder, data, partition_by)
-        files = parquet.by_executors(store, self._sink.path, folder, rows, partition_by)
-        self._size.saw(parquet.rows_in(files), sum(file.size for file in files))
+            data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
+            return parquet.by_driver(store, folder, data, head.partition_by)
+        files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
+        self._size.saw(sum(file.rows for file in files), sum(file.size for file in files))
         return files
 
-    def _evolved(self, table: deltalake.DeltaTable, rows: "StructType") -> deltalake.DeltaTable:
+    def _evolve(self, head: Head, rows: "StructType") -> Head:
         """The table with the columns that the rows bring, where the declaration allows it.
 
         Columns before data: a crash in between leaves a column of nulls, which is harmless.
         """
         if not self._sink.evolve:
-            return table
-        added = schema.missing_columns(rows, schema.of_table(table))
+            return head
+        added = schema.missing_columns(rows, schema.of_table(head.table))
         if not added:
-            return table
+            return head
         fields = [deltalake.Field.from_json(field.json()) for field in added]
         try:
-            table.alter.add_columns(fields)
+            self._ledgered.current().alter.add_columns(fields)
         except (DeltaError, OSError) as error:
             raise self._ledgered.place.unavailable(error) from error
-        return self._ledgered.current()
+        return self._ledgered.log.head()
 
     def _write_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
         from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs

@@ -25,6 +25,7 @@ from holdfast.sinks.delta import ledger, parquet, schema
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.append import refused
 from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.log import Head
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MODERATE_BYTES = 512 << 20
 _ATTEMPTS = 20
+_SIZE_INTERVAL = 20
 _ORDER = "__holdfast_order"
 _TXN_SETTINGS = (
     "spark.databricks.delta.write.txnAppId",
@@ -49,6 +51,8 @@ class DeltaMergeSink:
         self._ledgered = LedgeredTable(sink, app_id, options)
         self._size = parquet.BatchSize()
         self._fit = schema.Fit(sink.path)
+        self._merges = 0
+        self._table_bytes = 0
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
@@ -68,41 +72,43 @@ class DeltaMergeSink:
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Merge the rows with the ledger in one commit."""
-        table = self._ledgered.current()
-        if self._ledgered.decide(table, batch) is Decision.SKIP:
+        head = self._ledgered.log.head()
+        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
-        fitted = self._fit.select(table, rows)
-        if self._by_driver(table, batch):
-            return self._merge_by_driver(table, batch, fitted)
+        fitted = self._fit.select(head.table, rows)
+        if self._by_driver(head.table, batch):
+            return self._merge_by_driver(head, batch, fitted)
         return self._merge_by_spark(batch, fitted)
 
     def _by_driver(self, table: deltalake.DeltaTable, batch: Batch) -> bool:
         if not tables.native_merge(table) or not self._size.small(batch):
             return False
-        sizes: list[int] = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
-        return sum(sizes) <= MODERATE_BYTES
+        if self._merges % _SIZE_INTERVAL == 0:
+            sizes = pa.table(self._ledgered.current().get_add_actions()).column("size_bytes")
+            self._table_bytes = int(sum(sizes.to_pylist()))
+        self._merges += 1
+        return self._table_bytes <= MODERATE_BYTES
 
-    def _merge_by_driver(
-        self, table: deltalake.DeltaTable, batch: Batch, rows: "DataFrame"
-    ) -> Decision:
+    def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         collected = rows.toArrow()
         self._size.saw(collected.num_rows, collected.nbytes)
         newest = self._newest(
-            collected.cast(schema.arrow_schema(table, tuple(collected.column_names)))
+            collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
         )
         if newest.num_rows == 0:
-            return self._ledgered.commit(table, batch, [])
+            return self._ledgered.append(head, batch, [])
         for _ in range(_ATTEMPTS):
+            # Opened before the look at the ledger: what comes later is a conflict to delta-rs.
+            table = self._ledgered.current()
+            if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
+                return Decision.SKIP
             try:
                 self._execute(table, batch, newest)
             except CommitFailedError:
-                table = self._ledgered.current()
-                if self._ledgered.decide(table, batch) is Decision.SKIP:
-                    return Decision.SKIP
                 continue
             except (DeltaError, OSError) as error:
                 raise self._ledgered.place.unavailable(error) from error
-            self._ledgered.checkpoint_log(table)
+            self._ledgered.checkpoint_log(table.version())
             return Decision.WRITE
         raise contract.contended(self._sink.path)
 

@@ -1,4 +1,4 @@
-"""Rows -> Parquet files in the table's folder -> add actions.
+"""Rows -> Parquet files in the table's folder -> files that a commit can name.
 
 Two ways, one outcome: files that no reader sees until the commit names them. Small batches are
 collected as Arrow and written by the driver, because a Spark write job costs more than the rows;
@@ -9,17 +9,16 @@ the table's VACUUM removes them as it does for every writer.
 
 import datetime as dt
 import io
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
 
 from holdfast.model.batch import Batch, Unknown
 from holdfast.sinks.delta import stats
@@ -33,6 +32,18 @@ SMALL_BYTES = 64 << 20
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FOOTER_THREADS = 8
 _FOOTER_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedFile:
+    """A Parquet file in the table's folder that the next commit is to name."""
+
+    path: str
+    size: int
+    rows: int
+    partition_values: Mapping[str, str | None]
+    modified_ms: int
+    stats: str
 
 
 class BatchSize:
@@ -62,7 +73,7 @@ class BatchSize:
 
 def by_driver(
     store: ObjectStorage, folder: str, rows: pa.Table, partition_by: tuple[str, ...]
-) -> list[AddAction]:
+) -> list[AddedFile]:
     """Write the collected rows, one file a partition of the table."""
     actions = []
     for index, (values, part) in enumerate(_partitions(rows, partition_by)):
@@ -78,7 +89,7 @@ def by_driver(
 
 def by_executors(
     store: ObjectStorage, table: str, folder: str, rows: "DataFrame", partition_by: tuple[str, ...]
-) -> list[AddAction]:
+) -> list[AddedFile]:
     """Have the executors write the rows with Spark's Parquet writer, then read the footers."""
     writer = (
         rows.write.mode("errorifexists")
@@ -93,11 +104,6 @@ def by_executors(
         return list(pool.map(lambda path: _of_file(store, path), _parquet_files(store, folder)))
 
 
-def rows_in(files: list[AddAction]) -> int:
-    """How many rows the files hold, by their statistics."""
-    return sum(int(json.loads(file.stats)["numRecords"]) for file in files)
-
-
 def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
     for name in store.names(folder):
         path = f"{folder}/{name}"
@@ -109,7 +115,7 @@ def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
             yield from _parquet_files(store, path)
 
 
-def _of_file(store: ObjectStorage, path: str) -> AddAction:
+def _of_file(store: ObjectStorage, path: str) -> AddedFile:
     size = obstore.head(store.backend, path)["size"]
     tail = _tail(store, path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
@@ -168,12 +174,12 @@ def _partition_text(value: object) -> str | None:
 
 def _action(
     path: str, size: int, values: dict[str, str | None], footer: pq.FileMetaData
-) -> AddAction:
-    return AddAction(
-        path=path,  # delta-rs encodes it for the log
+) -> AddedFile:
+    return AddedFile(
+        path=path,
         size=size,
+        rows=footer.num_rows,
         partition_values=values,
-        modification_time=time.time_ns() // 1_000_000,
-        data_change=True,
+        modified_ms=time.time_ns() // 1_000_000,
         stats=stats.of_file(footer),
     )

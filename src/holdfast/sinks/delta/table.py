@@ -6,6 +6,7 @@ committed to by Spark's Delta writer, with the same app transaction.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ NO_HOOKS = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_e
 """Checkpoints of the log are made beside the batch, not inside it."""
 
 _ATTEMPTS = 20
+_PAUSES = (0.02, 0.05, 0.1, 0.2)
 _LAST_LEGACY_VERSION = 4
 _HARMLESS_FEATURES = frozenset(
     {
@@ -55,15 +57,22 @@ class Place:
     properties: Mapping[str, str]
 
     def open(self) -> deltalake.DeltaTable | None:
-        """The table as it is now, or None where there is none."""
-        try:
-            return deltalake.DeltaTable(
-                urls.for_rust(self.path), storage_options=dict(self.options) or None
-            )
-        except TableNotFoundError:
-            return None
-        except (DeltaError, OSError, ValueError) as error:
-            raise self.unavailable(error) from error
+        """The table as it is now, or None where there is none.
+
+        A folder that is listed while others commit can seem to lack a commit; then look again.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                return deltalake.DeltaTable(
+                    urls.for_rust(self.path), storage_options=dict(self.options) or None
+                )
+            except TableNotFoundError:
+                return None
+            except (DeltaError, OSError, ValueError) as error:
+                if pause is None or "found gap" not in str(error):
+                    raise self.unavailable(error) from error
+                time.sleep(pause)
+        return None
 
     def create(self, life: Life, app_id: str, schema: "StructType") -> None:
         """Create the table with the ledger in its first commit."""

@@ -1,0 +1,80 @@
+"""Process start to first committed batch: `holdfast run` against bare PySpark with the same jars."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.measure import Result, at_most
+from holdfast.run import jars
+
+BARE = """
+import sys
+from pyspark.sql import SparkSession
+home, jars = sys.argv[1:]
+spark = (SparkSession.builder.master("local[*]").config("spark.jars", jars)
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    .config("spark.driver.host", "127.0.0.1").config("spark.log.level", "FATAL").getOrCreate())
+rows = spark.readStream.schema("id LONG, text STRING").json(home + "/landing")
+query = (rows.writeStream.format("delta").option("checkpointLocation", home + "/checkpoints/job")
+    .trigger(availableNow=True).start(home + "/table"))
+query.awaitTermination()
+spark.stop()
+"""
+
+DECLARED = """
+import os
+from holdfast import Pipeline, sinks, sources
+home = os.environ["BENCH_HOME"]
+pipeline = Pipeline("bench", checkpoints=home + "/checkpoints")
+
+@pipeline.job("job", writes=sinks.delta_append(home + "/table"),
+    reads=sources.files(home + "/landing", format="json", schema="id LONG, text STRING"))
+def job(rows):
+    return rows
+"""
+
+
+def restart(home: Path, rounds: int) -> list[Result]:
+    """Seconds from the start of the process to the entry in the commit log, on an old checkpoint."""
+    (home / "bare.py").write_text(BARE)
+    (home / "declared.py").write_text(DECLARED)
+    paths = ",".join(str(path) for path in jars.paths("spark-4.1"))
+    samples: dict[str, list[float]] = {"holdfast": [], "bare": []}
+    for number in range(-1, rounds):
+        for name, seconds in samples.items():
+            folder = home / name
+            (folder / "landing").mkdir(parents=True, exist_ok=True)
+            taken = _once(name, folder, home, paths, number + 1)
+            if number >= 0:  # the first start makes the checkpoint and the table
+                seconds.append(taken)
+    return [at_most("restart to first committed batch", "s", samples, "holdfast", "bare", 1.2)]
+
+
+def _once(name: str, folder: Path, home: Path, paths: str, number: int) -> float:
+    (folder / f"landing/{number}.json").write_text(f'{{"id":{number},"text":"row"}}\n' * 1000)
+    command = {
+        "bare": [sys.executable, str(home / "bare.py"), str(folder), paths],
+        "holdfast": [
+            *(sys.executable, "-m", "holdfast.cli.main"),
+            *("run", str(home / "declared.py"), "--once", "--dev"),
+        ],
+    }[name]
+    commit = folder / f"checkpoints/job/commits/{number}"
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "BENCH_HOME": str(folder), "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not commit.exists() and process.poll() is None:
+        time.sleep(0.01)
+    taken = time.perf_counter() - started
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert commit.exists(), said
+    return taken

@@ -1,0 +1,166 @@
+"""The end of a Delta table's log: read as it grows, and added to.
+
+    _delta_log/00000000000000000041.json     one action a line: commitInfo, txn, add, …
+
+delta-rs and Spark look at every file of a table to commit to it, so that a batch costs more the
+older the table is. An append needs none of that: it has to know what was committed since it last
+looked, which are the log files with higher numbers, and to create the next one, which exactly one
+writer can. What that asks of a writer beyond adding files (features, schema, partitions) is read
+through delta-rs when the table is opened, and again when a commit changes it.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import deltalake
+
+from holdfast.errors import SinkBehind, SinkRefused
+from holdfast.model.batch import Batch, Standing
+from holdfast.model.version import VERSION
+from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.parquet import AddedFile
+from holdfast.storage import Missing, ObjectStorage
+
+_IDLE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest commit, and where the table then stands with the job.
+
+    `table` is the table as it was when its metadata last changed: its schema, features and
+    partitions are right, its files are not looked at.
+    """
+
+    version: int
+    standing: Standing
+    table: deltalake.DeltaTable
+    native: bool
+    partition_by: tuple[str, ...]
+
+
+class LogTail:
+    """Follows a table's log with constant work a batch."""
+
+    def __init__(self, place: tables.Place, store: ObjectStorage, app_id: str) -> None:
+        self._place = place
+        self._store = store
+        self._app_id = app_id
+        self._head: Head | None = None
+        self._looked_at = 0.0
+
+    def head(self) -> Head:
+        """The newest commit; raises SinkBehind if the table was restored since the last look."""
+        head = self._head
+        if head is None or self._may_have_lost_track(head):
+            head = self._opened()
+        while not isinstance(data := self._store.read(_path(head.version + 1)), Missing):
+            head = self._moved(head, data)
+        self._head = head
+        self._looked_at = time.monotonic()
+        return head
+
+    def commit(self, head: Head, batch: Batch, files: Sequence[AddedFile]) -> bool:
+        """Add the files and the ledger as the next commit; False if another writer was first."""
+        version = ledger.pack(batch.life.epoch, batch.id)
+        now = time.time_ns() // 1_000_000
+        actions: list[Mapping[str, object]] = [
+            {"commitInfo": self._info(batch, head, now)},
+            {"txn": {"appId": self._app_id, "version": version, "lastUpdated": now}},
+            *({"add": _added(file)} for file in files),
+        ]
+        text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+        if not self._store.write(_path(head.version + 1), text.encode(), create=True):
+            return False
+        self._head = Head(
+            version=head.version + 1,
+            standing=Standing(epoch=batch.life.epoch, batch=batch.id),
+            table=head.table,
+            native=head.native,
+            partition_by=head.partition_by,
+        )
+        return True
+
+    def forget(self) -> None:
+        """Open the table anew at the next look."""
+        self._head = None
+
+    def _may_have_lost_track(self, head: Head) -> bool:
+        """Whether commits after the known one may have come and been cleaned away since.
+
+        The log is cleaned from its beginning, after hours or days: while the known commit is
+        there, or was a few minutes ago, none after it is gone.
+        """
+        idle = time.monotonic() - self._looked_at > _IDLE_SECONDS
+        return idle or isinstance(self._store.read(_path(head.version), last=1), Missing)
+
+    def _opened(self) -> Head:
+        table = self._place.open()
+        if table is None:
+            raise SinkRefused(
+                f"expected the Delta table `{self._place.path}`, found none any more",
+                hint=f"restore `{self._place.path}`, or take the job through a reset",
+            )
+        return Head(
+            version=table.version(),
+            standing=ledger.standing(table, self._app_id),
+            table=table,
+            native=tables.native_append(table),
+            partition_by=tuple(table.metadata().partition_columns),
+        )
+
+    def _moved(self, head: Head, data: bytes) -> Head:
+        """The head after one more commit."""
+        standing = head.standing
+        for line in data.splitlines():
+            action = json.loads(line) if line else {}
+            if "metaData" in action or "protocol" in action:
+                return self._opened()
+            if action.get("commitInfo", {}).get("operation") == ledger.RESTORE:
+                raise SinkBehind(
+                    f"expected the rows of `{self._place.path}` to stay, found that the table was"
+                    " restored to an earlier version while the job ran",
+                    hint="stop the job before a table is restored, and plan a replay",
+                )
+            if action.get("txn", {}).get("appId") == self._app_id:
+                epoch, batch = ledger.unpack(action["txn"]["version"])
+                standing = Standing(epoch=epoch, batch=batch)
+        return Head(
+            version=head.version + 1,
+            standing=standing,
+            table=head.table,
+            native=head.native,
+            partition_by=head.partition_by,
+        )
+
+    def _info(self, batch: Batch, head: Head, now: int) -> Mapping[str, object]:
+        return {
+            "timestamp": now,
+            "operation": "WRITE",
+            "operationParameters": {
+                "mode": "Append",
+                "partitionBy": json.dumps(list(head.partition_by)),
+            },
+            "isBlindAppend": True,
+            "engineInfo": f"holdfast/{VERSION}",
+            ledger.KEY: ledger.of_batch(batch, self._app_id),
+        }
+
+
+def _path(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def _added(file: AddedFile) -> Mapping[str, object]:
+    return {
+        "path": quote(file.path, safe="/=-_.~"),
+        "partitionValues": dict(file.partition_values),
+        "size": file.size,
+        "modificationTime": file.modified_ms,
+        "dataChange": True,
+        "stats": file.stats,
+    }

@@ -1,0 +1,237 @@
+"""The sensor stages on real Spark, against what the simulator says was sent."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from holdfast.examples.sensors import pipeline, reconcile, simulator, stages
+from holdfast.examples.sensors.landing import LandingWriter
+from holdfast.examples.sensors.pipeline import Settings
+from holdfast.examples.sensors.simulator import Defect, Encoding, Kind, Message, Reading, Truth
+from holdfast.examples.sensors.stages import Reason
+
+pytestmark = pytest.mark.spark
+
+SEED = 11
+RAW = "key binary, payload binary, origin string, position bigint, received_at timestamp"
+FIELD_REASONS = {
+    Reason.SENSOR_MISSING,
+    Reason.METRIC_UNKNOWN,
+    Reason.EVENT_TIME_IMPOSSIBLE,
+    Reason.VALUE_NOT_FINITE,
+    Reason.SEQUENCE_MISSING,
+}
+EXPECTED = {
+    Defect.TRUNCATED: {Reason.PAYLOAD_UNDECODABLE},
+    Defect.NOT_UTF8: {Reason.PAYLOAD_NOT_UTF8, Reason.METRIC_UNKNOWN},
+    Defect.FIELD_MISSING: FIELD_REASONS,
+    Defect.VALUE_AS_TEXT: {Reason.VALUE_NOT_FINITE},
+    Defect.VALUE_NOT_FINITE: {Reason.VALUE_NOT_FINITE},
+    Defect.METRIC_UNKNOWN: {Reason.METRIC_UNKNOWN},
+    Defect.TIME_IN_FUTURE: {Reason.EVENT_TIME_IMPOSSIBLE},
+    Defect.EMPTY: {Reason.PAYLOAD_EMPTY},
+}
+
+
+def sent(count: int, encoding: Encoding) -> tuple[Message, ...]:
+    return tuple(simulator.messages(SEED, count, encoding=encoding))
+
+
+def raw(spark: SparkSession, messages: Sequence[Message]) -> DataFrame:
+    rows = [(m.key, m.payload, "here", number, None) for number, m in enumerate(messages)]
+    return spark.createDataFrame(rows, RAW)
+
+
+def of(reading: Reading) -> tuple[object, ...]:
+    return (
+        reading.sensor,
+        reading.metric,
+        reading.event_time,
+        reading.value,
+        reading.sequence,
+    )
+
+
+def readings_of(rows: DataFrame) -> Counter[tuple[object, ...]]:
+    in_ms = F.unix_millis("event_time").alias("event_time")
+    found = rows.select("sensor", "metric", in_ms, "value", "sequence").collect()
+    return Counter(tuple(row) for row in found)
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_every_payload_is_a_reading_or_has_the_reason_of_its_defect(
+    spark: SparkSession, encoding: Encoding
+) -> None:
+    messages = sent(6_000, encoding)
+
+    typed = stages.typed(raw(spark, messages), encoding)
+
+    assert readings_of(stages.readings(typed)) == Counter(
+        of(m.content) for m in messages if isinstance(m.content, Reading)
+    )
+    wrong = stages.quarantine(typed).select("position", "payload", "reason").collect()
+    garbage = {n: m for n, m in enumerate(messages) if m.kind is Kind.GARBAGE}
+    assert {row.position for row in wrong} == set(garbage)
+    for row in wrong:
+        message = garbage[row.position]
+        assert bytes(row.payload) == message.payload
+        assert isinstance(message.content, Defect)
+        assert row.reason in EXPECTED[message.content]
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"{}", Reason.PAYLOAD_UNDECODABLE),
+        (b"[]", Reason.PAYLOAD_UNDECODABLE),
+        (b"null", Reason.PAYLOAD_UNDECODABLE),
+        (b'{"sensor":""}', Reason.SENSOR_MISSING),
+        (b'{"sensor":"s","metric":"humidity"}', Reason.EVENT_TIME_IMPOSSIBLE),
+        (
+            b'{"sensor":"s","metric":"humidity","event_time":1767225600000,"value":1}',
+            Reason.SEQUENCE_MISSING,
+        ),
+        (
+            b'{"sensor":"s","metric":"humidity","event_time":1767225600000,"value":1,"sequence":-1}',
+            Reason.SEQUENCE_MISSING,
+        ),
+        (
+            b'{"sensor":"s","metric":"humidity","event_time":9223372036854775807}',
+            Reason.EVENT_TIME_IMPOSSIBLE,
+        ),
+        (None, Reason.PAYLOAD_EMPTY),
+    ],
+)
+def test_what_the_simulator_does_not_send_is_quarantined_too(
+    spark: SparkSession, payload: bytes | None, reason: Reason
+) -> None:
+    rows = spark.createDataFrame([(b"k", payload, "here", 0, None)], RAW)
+
+    typed = stages.typed(rows, Encoding.JSON)
+
+    assert [row.reason for row in stages.quarantine(typed).collect()] == [reason]
+    assert stages.readings(typed).count() == 0
+
+
+def test_landing_files_become_raw_rows_with_a_line_number_each(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    messages = sent(500, Encoding.AVRO)
+    LandingWriter(directory=tmp_path, messages_per_file=100).write(messages)
+    (tmp_path / "part-000000500.tsv").write_bytes(b"not of a landing file\nkey\t*\n")
+
+    read = spark.read.format("text").option("wholetext", "true").load(str(tmp_path))
+    rows = stages.from_files(read).orderBy("origin", "position").collect()
+
+    assert [(bytes(row.key), bytes(row.payload)) for row in rows[:500]] == [
+        (message.key, message.payload) for message in messages
+    ]
+    assert [bytes(row.payload) for row in rows[500:]] == [b"not of a landing file", b"key\t*"]
+    assert [row.position for row in rows] == [*range(100)] * 5 + [0, 1]
+    assert len({(row.origin, row.position) for row in rows}) == len(rows)
+    assert all(row.received_at is not None for row in rows)
+
+
+def test_kafka_records_become_raw_rows_with_partition_and_offset(spark: SparkSession) -> None:
+    schema = (
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+    )
+    records = spark.createDataFrame([(b"k", b"v", "sensors", 3, 42, None)], schema)
+
+    rows = stages.from_kafka(records)
+
+    assert rows.select("key", "payload", "origin", "position").collect() == [
+        (b"k", b"v", "sensors/3", 42)
+    ]
+    assert dict(rows.dtypes) == dict(raw(spark, ()).dtypes)
+
+
+def test_minutes_and_newest_readings_are_those_of_the_truth(spark: SparkSession) -> None:
+    messages = sent(4_000, Encoding.JSON)
+    truth = simulator.truth(messages)
+    typed = stages.typed(raw(spark, messages), Encoding.JSON)
+    distinct = stages.readings(typed).dropDuplicates(["sensor", "metric", "sequence"])
+
+    minutes = stages.by_minute(distinct)
+
+    in_ms = F.unix_millis("minute").alias("minute")
+    found = {
+        (row.sensor, row.metric, row.minute): (row.rows, row.min, row.max, row.mean)
+        for row in stages.minutely(minutes)
+        .select("sensor", "metric", in_ms, F.col("count").alias("rows"), "min", "max", "mean")
+        .collect()
+    }
+    assert found == {
+        key: (minute.count, minute.min, minute.max, pytest.approx(minute.mean))
+        for key, minute in truth.minutely.items()
+    }
+    newest = sorted(readings_of(stages.latest(minutes)).elements(), key=lambda row: str(row[2]))
+    assert {(row[0], row[1]): row for row in newest} == {
+        key: of(reading) for key, reading in truth.latest.items()
+    }
+
+
+def test_a_stream_removes_what_was_sent_twice_and_keeps_all_that_is_wrong(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Over many batches: no garbage is lost, and none moves the watermark so that readings are."""
+    messages = sent(4_000, Encoding.JSON)
+    truth = simulator.truth(messages)
+    empty = sum(m.content is Defect.EMPTY for m in messages)
+    LandingWriter(directory=tmp_path / "landing", messages_per_file=800).write(messages)
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    wire = session.readStream.format("text").options(wholetext="true", maxFilesPerTrigger="1")
+    typed = stages.typed(stages.from_files(wire.load(str(tmp_path / "landing"))), Encoding.JSON)
+
+    query = (
+        stages.distinct(typed)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "distinct"))
+    )
+    query.awaitTermination()
+
+    batches = [dict(progress["eventTime"]) for progress in query.recentProgress]
+    assert max(str(batch.get("watermark")) for batch in batches) < "2026-01-02"
+    found = session.read.parquet(str(tmp_path / "distinct"))
+    assert stages.readings(found).count() == truth.readings
+    wrong = stages.quarantine(found)
+    assert wrong.count() == truth.garbage
+    assert wrong.where(F.col("reason") == Reason.PAYLOAD_EMPTY.value).count() == empty > 1
+
+
+def tell_when_caught_up(home: Path, truth: Truth, enough: threading.Event) -> None:
+    deadline = time.monotonic() + 150
+    while not reconcile.caught_up(home / "tables", truth) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    enough.set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_the_pipeline_reconciles_with_what_was_sent(
+    spark: SparkSession, tmp_path: Path, encoding: Encoding
+) -> None:
+    messages = sent(3_000, encoding)
+    truth = simulator.truth(messages)
+    settings = Settings(home=tmp_path, encoding=encoding)
+    LandingWriter(directory=settings.landing, messages_per_file=100).write(messages)
+
+    running = pipeline.sensors(settings).start(spark, dev=True)
+    enough = threading.Event()
+    threading.Thread(target=tell_when_caught_up, args=(tmp_path, truth, enough)).start()
+    running.wait(wake=enough)
+    running.stop()
+
+    found = reconcile.reconcile(messages, truth, tmp_path / "tables")
+    assert found.differences == ()
+    assert (found.lost, found.duplicated) == (0, 0)
+    assert found.device_duplicates == truth.duplicates
