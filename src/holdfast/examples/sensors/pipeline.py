@@ -34,6 +34,9 @@ DESERIALIZE = "sensor-deserialize"
 MERGE_GOLD = "sensor-merge-gold"
 JOBS = (RAW_INGEST, DESERIALIZE, MERGE_GOLD)
 
+# Without one, each job looks for new data a hundred times a second, which costs most of a core.
+_TRIGGER = "1 second"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -83,7 +86,9 @@ def sensors(settings: Settings) -> Pipeline:
     )
     raw, readings = str(settings.table("raw")), str(settings.table("readings"))
 
-    @pipeline.job(RAW_INGEST, reads=_wire(settings), writes=sinks.delta_append(raw))
+    @pipeline.job(
+        RAW_INGEST, reads=_wire(settings), writes=sinks.delta_append(raw), trigger=_TRIGGER
+    )
     def raw_ingest(wire: DataFrame) -> DataFrame:
         return stages.from_kafka(wire) if settings.kafka else stages.from_files(wire)
 
@@ -94,6 +99,7 @@ def sensors(settings: Settings) -> Pipeline:
             sinks.delta_append(readings, select=stages.readings),
             sinks.delta_append(str(settings.table("quarantine")), select=stages.quarantine),
         ],
+        trigger=_TRIGGER,
     )
     def deserialize(raw: DataFrame) -> DataFrame:
         return stages.distinct(stages.typed(raw, settings.encoding))
@@ -114,6 +120,7 @@ def sensors(settings: Settings) -> Pipeline:
                 select=stages.latest,
             ),
         ],
+        trigger=_TRIGGER,
         output_mode="update",
     )
     def merge_gold(readings: DataFrame) -> DataFrame:

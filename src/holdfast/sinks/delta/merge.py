@@ -132,19 +132,23 @@ class DeltaMergeSink:
 
     def _newest(self, rows: pa.Table) -> pa.Table:
         """One row a key: the newest, or the only one where nothing says which is newer."""
-        numbered = rows.append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
-        if self._sink.newest:
-            # A row that does not say how new it is counts as the oldest, as in Spark's max_by.
-            order = pc.sort_indices(
-                rows, sort_keys=[(self._sink.newest, "ascending")], null_placement="at_start"
-            )
-            ordered = rows.take(order)
-            numbered = ordered.append_column(_ORDER, pa.array(range(rows.num_rows), pa.int64()))
-        keyed = numbered.group_by(list(self._sink.keys)).aggregate([(_ORDER, "max")])
-        if not self._sink.newest and keyed.num_rows < rows.num_rows:
-            raise self._ambiguous(rows.num_rows - keyed.num_rows)
-        picked = numbered.take(keyed.column(f"{_ORDER}_max"))
-        return picked.drop_columns([_ORDER])
+        ordered = self._oldest_first(rows) if self._sink.newest else rows
+        order = pa.array(range(rows.num_rows), pa.int64())
+        last = (
+            ordered.select(list(self._sink.keys))
+            .append_column(_ORDER, order)
+            .group_by(list(self._sink.keys))
+            .aggregate([(_ORDER, "max")])
+        )
+        if not self._sink.newest and last.num_rows < rows.num_rows:
+            raise self._ambiguous(rows.num_rows - last.num_rows)
+        return ordered.take(last.column(f"{_ORDER}_max"))
+
+    def _oldest_first(self, rows: pa.Table) -> pa.Table:
+        """A row that does not say how new it is counts as the oldest, as in Spark's max_by."""
+        version = rows.column(self._sink.newest)
+        keys = pa.table({"said": pc.is_valid(version), "version": version})
+        return rows.take(pc.sort_indices(keys, [("said", "ascending"), ("version", "ascending")]))
 
     def _merge_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
         from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
