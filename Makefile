@@ -1,7 +1,7 @@
 # Every target sets up what it needs; nothing outside .venv and the Maven cache is touched.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help preflight setup demo demo-kafka check test bench prove soak lock clean
+.PHONY: help preflight setup demo demo-kafka check docs test bench prove soak lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -45,11 +45,15 @@ demo: setup ## the demo: files to Delta, killed and restarted
 demo-kafka: setup ## the demo from a real Kafka broker
 	@$(BIN)/holdfast demo --kafka $(ARGS)
 
-check: setup ## format, lint, types, layers
+check: setup ## format, lint, types, layers, reference pages
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/generate_docs.py --check
+
+docs: setup ## write the reference pages from the code
+	@$(BIN)/python tools/generate_docs.py
 
 test: setup ## all tests
 	@$(BIN)/python -m pytest $(ARGS)

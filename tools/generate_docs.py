@@ -1,0 +1,90 @@
+"""Write the reference pages from the code, or with `--check` fail where they are stale."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast import errors
+from holdfast.cli import main as cli
+from holdfast.run import settings
+
+FOLDER = Path("docs/reference")
+
+
+def error_page() -> str:
+    """Every code that holdfast says no with."""
+    lines = [
+        "# Errors",
+        "",
+        "Every error has a stable code, one sentence, and a hint. Exit code of the command beside.",
+        "",
+        "| code | exit | restarted by itself | meaning |",
+        "|---|---|---|---|",
+    ]
+    for kind in sorted(_kinds(errors.HoldfastError), key=lambda one: one.code):
+        again = "yes" if kind.curable_by_restart else "no"
+        meaning = (kind.__doc__ or "").splitlines()[0]
+        lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _kinds(kind: type[errors.HoldfastError]) -> list[type[errors.HoldfastError]]:
+    below = kind.__subclasses__()
+    return [one for child in below for one in _kinds(child)] if below else [kind]
+
+
+def settings_page() -> str:
+    """Every Spark and Delta setting that holdfast chooses."""
+    lines = [
+        "# Settings that holdfast chooses",
+        "",
+        "The user's own setting always wins: `--set`, the pipeline's `settings`,",
+        "`spark-defaults.conf`, and what `spark-submit` was given.",
+        "",
+        "| setting | value | when | why | gain |",
+        "|---|---|---|---|---|",
+    ]
+    groups = (
+        ("always", settings.ALWAYS),
+        ("local master", settings.LOCAL),
+        ("checkpoints on S3", settings.ON_S3),
+    )
+    for when, group in groups:
+        for one in group:
+            lines.append(f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |")
+    return "\n".join(lines) + "\n"
+
+
+def command_page() -> str:
+    """The help of every command."""
+    group = cli.holdfast
+    context = click.Context(group, info_name="holdfast")
+    parts = ["# Commands", "", "```", group.get_help(context), "```"]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is not None:
+            inner = click.Context(command, info_name=name, parent=context)
+            parts += ["", f"## holdfast {name}", "", "```", command.get_help(inner), "```"]
+    return "\n".join(parts) + "\n"
+
+
+PAGES = {"errors.md": error_page, "settings.md": settings_page, "commands.md": command_page}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or say which are stale."""
+    stale = []
+    for name, page in PAGES.items():
+        path, text = FOLDER / name, page()
+        if "--check" not in arguments:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            stale.append(str(path))
+    if stale:
+        print(f"stale: {', '.join(stale)}; write them anew with `make docs`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
