@@ -1,1 +1,27 @@
 """Fixtures that several kinds of test share."""
+
+from collections.abc import Iterator
+from pathlib import Path  # noqa: TC003  a fixture names its types
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.examples.broker import Broker
+from holdfast.run import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests of a run, with the jars and settings that holdfast chooses."""
+    given = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    built = session.build("tests", master="local[2]", given=given, on_s3=False, debug=False)
+    yield built
+    built.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real Kafka broker for all tests of a run."""
+    folder: Path = tmp_path_factory.mktemp("broker")
+    with Broker(folder) as running:
+        yield running

@@ -12,9 +12,10 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake.transaction import AddAction
+from tests.adapters.delta_driving import Driver
 
 from holdfast.sinks.delta import parquet
+from holdfast.sinks.delta.parquet import AddedFile
 from holdfast.storage import open_store
 
 AWKWARD = [
@@ -24,16 +25,17 @@ AWKWARD = [
 _ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(n) for n in range(32)}
 
 
-def committed(path: Path, rows: pa.Table, by: list[str], files: list[AddAction]) -> pa.Table:
+def committed(path: Path, rows: pa.Table, by: list[str], files: list[AddedFile]) -> pa.Table:
     """The rows as a reader sees them, after a commit that names the files."""
-    table = deltalake.DeltaTable.create(path, rows.schema, partition_by=by)
-    table.create_write_transaction(list(files), "append", table.schema(), by)
+    deltalake.DeltaTable.create(path, rows.schema, partition_by=by)
+    log = Driver(path).table.log
+    assert log.commit(log.head(), Driver(path).batch(0), files)
     names = ", ".join(f'"{name}"' for name in rows.column_names)
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
     return pa.table(query.execute(f'SELECT {names} FROM t ORDER BY "n"').read_all())
 
 
-def by_driver(path: Path, rows: pa.Table, by: tuple[str, ...]) -> list[AddAction]:
+def by_driver(path: Path, rows: pa.Table, by: tuple[str, ...]) -> list[AddedFile]:
     return parquet.by_driver(open_store(str(path)), "holdfast-1-0-ab", rows, by)
 
 
@@ -44,7 +46,7 @@ def test_rows_without_partitions(tmp_path: Path) -> None:
         ("holdfast-1-0-ab/part-00000.parquet", {})
     ]
     assert files[0].size == (tmp_path / files[0].path).stat().st_size
-    assert parquet.rows_in(files) == 2
+    assert sum(file.rows for file in files) == 2
     assert committed(tmp_path, rows, [], files).to_pylist() == rows.to_pylist()
 
 
@@ -128,7 +130,7 @@ def test_bytes_as_a_partition_are_not_spelled_as_python_spells_them(tmp_path: Pa
 def test_not_a_number_as_a_partition_is_one_partition(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2]), "p": pa.array([math.nan, math.nan])})
     files = by_driver(tmp_path, rows, ("p",))
-    assert parquet.rows_in(files) == 2
+    assert sum(file.rows for file in files) == 2
     assert {str(file.partition_values["p"]).lower() for file in files} == {"nan"}
 
 
@@ -181,7 +183,7 @@ def test_awkward_partitions_by_the_executors(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array(range(len(values))), "p%": pa.array(values)})
     store = open_store(str(tmp_path))
     files = parquet.by_executors(store, str(tmp_path), "holdfast-1-0-ab", Rows(rows), ("p%",))  # type: ignore[arg-type]
-    assert parquet.rows_in(files) == len(values)
+    assert sum(file.rows for file in files) == len(values)
     assert committed(tmp_path, rows, ["p%"], files).to_pylist() == rows.to_pylist()
 
 

@@ -147,7 +147,13 @@ EXACT = {
         pa.timestamp("us"), (AWARE.replace(tzinfo=None),), ("2026-01-01T00:00:00.001", "2026-01-01T00:00:00.002", 0)
     ),
     "only nulls": (pa.int64(), (None, None), (None, None, 2)),
-    "infinity": (pa.float64(), (math.inf, 1.0), (None, None, 0)),
+    "numbers that are not whole": (pa.float64(), (2.5, 1.0), (1.0, None, 0)),
+    "infinity": (pa.float64(), (math.inf, 1.0), (1.0, None, 0)),
+    "minus infinity": (pa.float64(), (-math.inf, 1.0), (None, None, 0)),
+    "a text that cannot be raised": (pa.string(), ("b" * 32 + HIGHEST, "a"), ("a", None, 0)),
+    "a time that cannot be rounded up": (
+        pa.timestamp("us"), (AWARE.max,), ("9999-12-31T23:59:59.999", None, 0)
+    ),
     "flags": (pa.bool_(), (True, None), (None, None, 1)),
 }  # fmt: skip
 
@@ -175,7 +181,6 @@ FAR = {
     "an instant after 9999": (pa.timestamp("us", "UTC"), 253_402_300_800_000_000),
     "a local time before 1": (pa.timestamp("us"), -63_000_000_000_000_000),
     "a date after 9999": (pa.date32(), 2_932_897),
-    "the last microsecond of 9999": (pa.timestamp("us"), 253_402_300_799_999_999),
 }
 
 

@@ -8,11 +8,14 @@ from holdfast.errors import (
     DriverFenced,
     HoldfastError,
     SinkBehind,
+    SinkContended,
+    SinkRefused,
 )
 from holdfast.model.batch import Batch, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import append
 
 EPOCH = Epoch(4)
 SAME, OTHER = Digest("a" * 64), Digest("b" * 64)
@@ -39,15 +42,12 @@ def not_asked(number: BatchId) -> Digest | Unknown:
 
 WITHOUT_RECALL = {
     "nothing there, first batch": (0, standing(4, None), Decision.WRITE),
-    "nothing there, not even an epoch": (0, standing(0, None), Decision.WRITE),
     "the next one": (8, standing(4, 7), Decision.WRITE),
-    "the next one after an older driver's": (8, standing(3, 7), Decision.WRITE),
     "batch 1 after batch 0": (1, standing(4, 0), Decision.WRITE),
 }
 
 WITH_RECALL = {
     "same id, same digest": (7, standing(4, 7), SAME, Decision.SKIP),
-    "same id, same digest, by an older driver": (7, standing(2, 7), SAME, Decision.SKIP),
     "an earlier id, same digest": (3, standing(4, 7), SAME, Decision.SKIP),
     "batch 0 again": (0, standing(4, 0), SAME, Decision.SKIP),
     "same id, other digest": (7, standing(4, 7), OTHER, BatchChanged),
@@ -61,6 +61,11 @@ REFUSED_UNASKED = {
     "newer driver, same batch": (7, standing(5, 7), DriverFenced),
     "newer driver, nothing written": (0, standing(5, None), DriverFenced),
     "newer driver, batch far ahead": (99, standing(5, 7), DriverFenced),
+    "no ledger any more, first batch": (0, standing(0, None), SinkBehind),
+    "no ledger any more, later batch": (8, standing(0, None), SinkBehind),
+    "an older ledger, next batch": (8, standing(3, 7), SinkBehind),
+    "an older ledger, same batch": (7, standing(3, 7), SinkBehind),
+    "an older ledger, nothing written": (0, standing(3, None), SinkBehind),
     "beyond the next one": (9, standing(4, 7), SinkBehind),
     "far beyond": (1000, standing(4, 0), SinkBehind),
 }
@@ -110,7 +115,33 @@ def test_the_refusals_say_what_was_expected_and_found() -> None:
         contract.decide(batch(8), standing(5, 7), not_asked)
     with pytest.raises(SinkBehind, match=r"expected batch 8 .* found batch 9"):
         contract.decide(batch(9), standing(4, 7), not_asked)
+    with pytest.raises(SinkBehind, match=r"found none: the table was replaced"):
+        contract.decide(batch(0), standing(0, None), not_asked)
+    with pytest.raises(SinkBehind, match=r"found one of epoch 3: the table was replaced"):
+        contract.decide(batch(8), standing(3, 7), not_asked)
     with pytest.raises(BatchUnverifiable, match="the log was cleaned"):
         contract.decide(batch(7), standing(4, 7), lambda _: LOST)
     with pytest.raises(BatchChanged, match=r"`bbbbbbbbbbbb` .* found `aaaaaaaaaaaa`"):
         contract.decide(batch(7), standing(4, 7), lambda _: OTHER)
+
+
+def test_losing_against_other_writers_is_cured_by_a_restart() -> None:
+    found = contract.contended("/lake/t")
+    assert isinstance(found, SinkContended)
+    assert found.curable_by_restart
+    assert "`/lake/t`" in found.message
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("[DELTA_CONCURRENT_APPEND] Files were added.\nat x.scala:1", SinkContended),
+        ("[DELTA_CONCURRENT_WRITE] A transaction was committed.", SinkContended),
+        ("[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] id.\nat x.scala:1", SinkRefused),
+    ],
+)
+def test_what_sparks_writer_would_not_do(said: str, kind: type[HoldfastError]) -> None:
+    found = append.refused("/lake/t", RuntimeError(said))
+    assert type(found) is kind
+    assert "`/lake/t`" in found.message
+    assert "x.scala" not in found.message

@@ -12,9 +12,11 @@ from holdfast.errors import (
     LocationMoved,
     LocationNested,
     LocationShared,
+    SinkBehind,
 )
+from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
 from holdfast.model.definition import Continuously, Declared, Job, OutputMode
-from holdfast.model.ids import JobName
+from holdfast.model.ids import BatchId, Digest, Epoch, JobName, OutputName
 
 LONGEST = "a" * 128
 
@@ -185,6 +187,58 @@ def test_a_record_of_another_location() -> None:
     assert "job `a` at its recorded checkpoint location `/b/a` (by the table `t`)" in found.message
     assert "declared at `/c/a`" in found.message
     assert "--accept LOCATION_MOVED" in found.hint
+
+
+def written(batch: int, *, taken_back: bool = False) -> Written:
+    return Written(
+        epoch=Epoch(3),
+        batch=BatchId(batch),
+        digest=Digest("d"),
+        location="/c/a",
+        taken_back=taken_back,
+    )
+
+
+NOTHING = Nothing(epoch=Epoch(3), location="/c/a")
+NO_TABLE = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
+HOLDS_ALL: dict[str, tuple[LastWritten, int | None]] = {
+    "a new table, a new checkpoint": (NO_TABLE, None),
+    "drivers were there, no batch was done": (NOTHING, None),
+    "the last committed batch": (written(7), 7),
+    "one batch more, which the commit log lacks": (written(8), 7),
+    "many more: the checkpoint was rewound": (written(99), 7),
+    "batch 0, and batch 0 done": (written(0), 0),
+    "a batch, and a checkpoint without one": (written(0), None),
+    "a sink that cannot be asked": (Unknown(reason="no ledger"), 7),
+}
+LACKS: dict[str, tuple[LastWritten, int | None, str]] = {
+    "no table any more": (NO_TABLE, 7, "without any batch of the job, and batches up to 7 "),
+    "no batch, and batch 0 done": (NOTHING, 0, "without any batch of the job, and batches up to 0"),
+    "one batch less": (written(6), 7, "batch 6 as the sink's last, and batches up to 7 committed"),
+    "many less": (written(0), 99, "batch 0 as the sink's last, and batches up to 99 committed"),
+    "restored": (written(7, taken_back=True), 7, "restored after batch 7 was written"),
+    "restored, and nothing done": (written(7, taken_back=True), None, "restored after batch 7"),
+    "restored, and one more than done": (written(8, taken_back=True), 7, "restored after batch 8"),
+}
+
+
+def refusal(last: LastWritten, done: int | None) -> SinkBehind | None:
+    at = None if done is None else BatchId(done)
+    return locations.of_ledger(JobName("a"), OutputName("t"), last, at)
+
+
+@pytest.mark.parametrize(("last", "done"), HOLDS_ALL.values(), ids=HOLDS_ALL)
+def test_a_sink_that_holds_what_is_done(last: LastWritten, done: int | None) -> None:
+    assert refusal(last, done) is None
+
+
+@pytest.mark.parametrize(("last", "done", "found"), LACKS.values(), ids=LACKS)
+def test_a_sink_that_lacks_what_is_done(last: LastWritten, done: int | None, found: str) -> None:
+    behind = refusal(last, done)
+    assert behind is not None
+    assert "output `t` of job `a`" in behind.message
+    assert found in behind.message
+    assert "--accept SINK_BEHIND" in behind.hint
 
 
 def test_the_first_refusal_counts() -> None:

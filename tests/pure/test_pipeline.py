@@ -1,6 +1,7 @@
 """Declaring jobs: frozen definitions that know where they come from, and nothing that runs."""
 
 import functools
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
@@ -253,6 +254,17 @@ def test_sources_are_values() -> None:
         sources.kafka("b:9092", [])
     with pytest.raises(OptionInvalid, match="Kafka topic, found none"):
         sources.kafka("b:9092", ["a", ""])
+
+
+@pytest.mark.parametrize("path", ["/t/100%", "/t/a%20b", "file:///t/a%20b", "s3://b/k=a%2Fb"])
+def test_a_path_that_engines_read_in_two_ways(path: str) -> None:
+    for declare in (
+        sinks.delta_append,
+        sinks.files,
+        functools.partial(sinks.delta_merge, keys=["id"]),
+    ):
+        with pytest.raises(OptionInvalid, match="without `%`" + ".*" + re.escape(path)):
+            declare(path)
 
 
 def test_sinks_are_values() -> None:

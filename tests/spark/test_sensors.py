@@ -3,9 +3,12 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -235,3 +238,59 @@ def test_the_pipeline_reconciles_with_what_was_sent(
     assert found.differences == ()
     assert (found.lost, found.duplicated) == (0, 0)
     assert found.device_duplicates == truth.duplicates
+
+
+def write_tables(tables: Path, messages: Sequence[Message]) -> None:
+    """The tables as they must be, without Spark."""
+    truth = simulator.truth(messages)
+    distinct = {m.content: None for m in messages if isinstance(m.content, Reading)}
+    write(tables / "raw", [{"payload": m.payload} for m in messages])
+    garbage = [{"payload": m.payload} for m in messages if m.kind is Kind.GARBAGE]
+    write(tables / "quarantine", garbage)
+    write(tables / "readings", [asdict(reading) for reading in distinct])
+    write(tables / "sensor_latest", [asdict(reading) for reading in truth.latest.values()])
+    minutes = [
+        {"sensor": sensor, "metric": metric, "minute": minute, **asdict(values)}
+        for (sensor, metric, minute), values in truth.minutely.items()
+    ]
+    write(tables / "sensor_minutely", minutes)
+
+
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    table = pa.Table.from_pylist(list(rows))
+    for index, name in enumerate(table.column_names):
+        if name in {"event_time", "minute"}:
+            times = table.column(index).cast(pa.timestamp("ms")).cast(pa.timestamp("us", "UTC"))
+            table = table.set_column(index, name, times)
+    deltalake.write_deltalake(path, table, mode="overwrite")
+
+
+def test_reconciling_counts_what_is_missing_surplus_and_wrong(tmp_path: Path) -> None:
+    messages = sent(2_000, Encoding.JSON)
+    truth = simulator.truth(messages)
+    write_tables(tmp_path, messages)
+    whole = reconcile.reconcile(messages, truth, tmp_path)
+    assert whole.exact
+    assert (whole.raw, whole.readings, whole.quarantine) == (2_000, truth.readings, truth.garbage)
+    assert whole.device_duplicates == truth.duplicates
+    assert reconcile.caught_up(tmp_path, truth)
+
+    raw_payloads = [{"payload": m.payload} for m in messages]
+    write(tmp_path / "raw", [*raw_payloads[3:], *raw_payloads[10:12]])
+    latest = [asdict(reading) for reading in truth.latest.values()]
+    write(tmp_path / "sensor_latest", [{**latest[0], "value": -1.0}, *latest[1:]])
+
+    broken = reconcile.reconcile(messages, truth, tmp_path)
+
+    assert (broken.lost, broken.duplicated) == (3 + 1, 2 + 1)
+    assert any(words.startswith("sensor_latest: lost") for words in broken.differences)
+    assert not reconcile.caught_up(tmp_path, truth)
+
+
+def test_nothing_is_caught_up_where_there_are_no_tables(tmp_path: Path) -> None:
+    messages = sent(100, Encoding.JSON)
+    truth = simulator.truth(messages)
+
+    assert reconcile.counts(tmp_path) == reconcile.Counts()
+    assert not reconcile.caught_up(tmp_path, truth)
+    assert reconcile.reconcile(messages, truth, tmp_path).lost > 100

@@ -23,8 +23,8 @@ from holdfast.examples.sensors.simulator import Encoding
 )
 @click.option(
     "--encoding",
-    type=click.Choice(list(Encoding)),
-    default=Encoding.JSON,
+    type=click.Choice([encoding.value for encoding in Encoding]),
+    default=Encoding.JSON.value,
     show_default=True,
     help="What the payloads are.",
 )
@@ -40,7 +40,7 @@ def demo(  # noqa: PLR0913  one parameter an option
     seed: int,
     kills: int,
     messages: int,
-    encoding: Encoding,
+    encoding: str,
     home: Path | None,
     as_json: bool,
 ) -> int:
@@ -51,7 +51,7 @@ def demo(  # noqa: PLR0913  one parameter an option
             seed=seed,
             kills=kills,
             messages=messages,
-            encoding=encoding,
+            encoding=Encoding(encoding),
             home=home,
             json=as_json,
         )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.1
 _FIRST_BACKOFF = 1.0
 _LONGEST_BACKOFF = 60.0
+_SETTLE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,7 @@ class Running:
         self._records = Records(spark, self._recorder, storage, every_query=False)
         self._stopping = threading.Event()
         self._say = say
+        self._closed = False
 
     @property
     def queries(self) -> Mapping[str, "StreamingQuery"]:
@@ -99,6 +101,8 @@ class Running:
         self._stopping.set()
         deadline = time.monotonic() + (self._wishes.grace if grace is None else grace)
         live = [runner for runner in self._runners if runner.query is not None and not runner.done]
+        if self._closed:
+            return
         for runner in live:
             if runner.writer is not None:
                 runner.writer.stop_before_next()
@@ -125,10 +129,14 @@ class Running:
         self.close()
 
     def close(self) -> None:
-        """Give the leases up and write what is left of the records."""
+        """Give the leases up and write what is left of the records; a second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self._keeper.close()
-        if self._stopping.is_set() or all(runner.done for runner in self._runners):
-            self._recorder.close()
+        self._records.settle(_SETTLE_SECONDS)
+        self._spark.streams.removeListener(self._records)
+        self._recorder.close()
 
     def add(self, runner: Runner) -> None:
         """Begin to keep a job's lease."""

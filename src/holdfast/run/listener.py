@@ -10,6 +10,7 @@ something, is done on the recorder's thread.
 
 import re
 import subprocess
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +64,8 @@ class Records(StreamingQueryListener):
         self._every_query = every_query
         self._declared: dict[str, Event] = {}
         self._logs: dict[str, RunLog] = {}
-        self._operators: set[str] = set()
+        self._live: set[str] = set()
+        self._ended = threading.Condition()
 
     def declare(self, job: str, facts: Event) -> None:
         """Say what is known of a job beyond what Spark tells; before its query starts."""
@@ -73,6 +75,8 @@ class Records(StreamingQueryListener):
         """Open the run's records."""
         name, query, run, now = event.name or "", str(event.id), str(event.runId), clock.now_ms()
         if name in self._declared or self._every_query:
+            with self._ended:
+                self._live.add(run)
             self._recorder.submit(lambda: self._opened(name, query, run, now))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
@@ -87,6 +91,14 @@ class Records(StreamingQueryListener):
         """Record the end, with the error if there was one."""
         error, run, now = event.exception, str(event.runId), clock.now_ms()
         self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _first_lines(error)})
+        with self._ended:
+            self._live.discard(run)
+            self._ended.notify_all()
+
+    def settle(self, seconds: float) -> None:
+        """Wait until Spark has told the end of every run that it told the start of."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._live, seconds)
 
     def _add(self, run: str, make: Callable[[], Event]) -> None:
         def task() -> RunLog | None:

@@ -130,7 +130,7 @@ def interrupted(settings: Settings) -> tuple[str, ...]:
 def _doing(settings: Settings, job: Job) -> str:
     found = progress(settings, job.name)
     if not found.inside:
-        return f"{job.name} between batches {found.done} and {found.done + 1}"
+        return f"{job.name} before batch {found.done + 1}"
     holding = [output.name for output in job.writes if _holds(output, job, found.begun)]
     already = f" ({' and '.join(holding)} already had it)" if holding else ""
     return f"{job.name} inside batch {found.begun}{already}"

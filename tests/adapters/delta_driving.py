@@ -1,0 +1,103 @@
+"""Drivers of a job at a Delta table, and what others do to the table meanwhile; without Spark."""
+
+# ruff: noqa: D102  a fake says what it does by what it stands for
+
+import json
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from holdfast.model.batch import Batch, Life, Written, ledger_key
+from holdfast.model.definition import DeltaAppend
+from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import parquet
+from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.log import Head
+
+SCHEMA = StructType([StructField("id", LongType()), StructField("job", StringType())])
+
+
+class Driver:
+    """One driver of a job, at a table."""
+
+    def __init__(self, path: Path, job: str = "j", epoch: int = 1, base: str = "/base") -> None:
+        self.life = Life(
+            job=JobName(job),
+            generation=Generation(1),
+            epoch=Epoch(epoch),
+            location=f"{base}/{job}",
+        )
+        sink = DeltaAppend(path=str(path), partition_by=(), evolve=False, properties={})
+        self.app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        self.table = LedgeredTable(sink, self.app_id, {})
+        self.written = 0
+
+    def start(self) -> "Driver":
+        self.table.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
+        return self
+
+    def batch(self, number: int, digest: str | None = None) -> Batch:
+        return Batch(
+            life=self.life,
+            id=BatchId(number),
+            digest=Digest(digest or f"digest-{number}"),
+            offsets=[{"source": "0", "start": number, "end": number + 1}],
+            expected_rows=1,
+        )
+
+    def write(self, number: int, *, at: Head | None = None) -> Decision:
+        """Write files and commit them, on the table as it is or as it was seen before."""
+        head = at or self.table.log.head()
+        rows = pa.table({"id": pa.array([number]), "job": pa.array([str(self.life.job)])})
+        self.written += 1
+        folder = f"{self.life.job}-{self.life.epoch}-{number}-{self.written}"
+        files = parquet.by_driver(self.table.store, folder, rows, ())
+        return self.table.append(head, self.batch(number), files)
+
+    def decide(self, number: int, digest: str | None = None) -> Decision:
+        """What may be done with a batch on the table as it is."""
+        return self.table.decide(self.table.log.head().standing, self.batch(number, digest))
+
+    def process(self, number: int) -> Decision:
+        """As a sink does: decide first, and write on the table that was decided on."""
+        head = self.table.log.head()
+        if self.table.decide(head.standing, self.batch(number)) is Decision.SKIP:
+            return Decision.SKIP
+        return self.write(number, at=head)
+
+
+def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> Written:
+    return Written(
+        epoch=Epoch(epoch),
+        batch=BatchId(batch),
+        digest=Digest(f"digest-{batch}"),
+        location="/base/j",
+        taken_back=taken_back,
+    )
+
+
+def rows(path: Path) -> list[tuple[int, str]]:
+    table = pa.table(deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path)).execute(
+        "SELECT id, job FROM t ORDER BY job, id"
+    ).read_all())  # fmt: skip
+    return list(zip(table["id"].to_pylist(), table["job"].to_pylist(), strict=True))
+
+
+def foreign(path: Path, commits: int = 1) -> None:
+    """Commits of somebody else, who knows nothing of ledgers."""
+    table = deltalake.DeltaTable(path)
+    for _ in range(commits):
+        properties = deltalake.CommitProperties(custom_metadata={"userMetadata": "[not, json"})
+        table.create_write_transaction(
+            [], "append", table.schema(), [], commit_properties=properties
+        )
+
+
+def bare(path: Path, *actions: object) -> None:
+    """A commit without commit info, which the protocol allows."""
+    version = deltalake.DeltaTable(path).version() + 1
+    text = "\n".join(json.dumps(action) for action in actions)
+    (path / "_delta_log" / f"{version:020d}.json").write_text(text)

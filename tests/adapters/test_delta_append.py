@@ -1,0 +1,118 @@
+"""The append sink without Spark: a newer driver may take over at any moment of a batch."""
+
+# ruff: noqa: D102  a fake says what it does by what it stands for
+
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.adapters.delta_driving import SCHEMA, Driver
+
+from holdfast.errors import DriverFenced, SchemaMismatch
+from holdfast.model.definition import DeltaAppend
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import DeltaAppendSink
+
+WIDER = StructType([*SCHEMA.fields, StructField("more", StringType())])
+
+
+def nothing() -> None:
+    pass
+
+
+class Rows:
+    """As much of a DataFrame as the sink asks of one that it collects, and what happens then."""
+
+    def __init__(
+        self,
+        schema: StructType = SCHEMA,
+        *,
+        when_asked: Callable[[], object] = nothing,
+        when_collected: Callable[[], object] = nothing,
+    ) -> None:
+        self._schema = schema
+        self._when_asked = when_asked
+        self._when_collected = when_collected
+
+    @property
+    def schema(self) -> StructType:
+        self._when_asked()
+        return self._schema
+
+    @property
+    def columns(self) -> list[str]:
+        return self._schema.names
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  Spark's name
+        self._when_collected()
+        row = {"id": 7, "job": "j", "more": "m"}
+        return pa.table({name: [row[name]] for name in self._schema.names})
+
+
+class Appending(Driver):
+    """A driver with the append sink itself."""
+
+    def __init__(self, path: Path, *, epoch: int = 1, evolve: bool = False) -> None:
+        super().__init__(path, epoch=epoch)
+        declared = DeltaAppend(path=str(path), partition_by=(), evolve=evolve, properties={})
+        self.sink = DeltaAppendSink(declared, self.app_id, {})
+        self.sink.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
+
+    def put(self, number: int, rows: Rows) -> Decision:
+        return self.sink.write(self.batch(number), rows)  # type: ignore[arg-type]
+
+
+def held(path: Path) -> list[dict[str, object]]:
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+    found: list[dict[str, object]] = pa.table(
+        query.execute("SELECT * FROM t").read_all()
+    ).to_pylist()
+    return found
+
+
+def test_rows_are_appended_once(tmp_path: Path) -> None:
+    driver = Appending(tmp_path)
+    assert driver.put(0, Rows()) is Decision.WRITE
+    assert driver.put(0, Rows(when_collected=pytest.fail)) is Decision.SKIP
+    assert held(tmp_path) == [{"id": 7, "job": "j"}]
+
+
+def test_a_column_more_is_refused_or_added(tmp_path: Path) -> None:
+    with pytest.raises(SchemaMismatch, match="`more` string"):
+        Appending(tmp_path).put(0, Rows(WIDER))
+    driver = Appending(tmp_path, epoch=2, evolve=True)
+    assert driver.put(0, Rows()) is Decision.WRITE
+    assert driver.put(1, Rows(WIDER)) is Decision.WRITE
+    found = sorted(held(tmp_path), key=str)
+    assert [row["more"] for row in found] == ["m", None]
+
+
+def test_a_newer_driver_takes_over_while_the_rows_are_collected(tmp_path: Path) -> None:
+    old = Appending(tmp_path)
+    with pytest.raises(DriverFenced):
+        old.put(0, Rows(when_collected=lambda: Appending(tmp_path, epoch=2)))
+    assert held(tmp_path) == []
+
+
+@pytest.mark.xfail(
+    raises=pytest.fail.Exception, reason="the table is not decided on again after it evolved"
+)
+def test_a_newer_driver_takes_over_while_the_table_evolves(tmp_path: Path) -> None:
+    old = Appending(tmp_path, evolve=True)
+    with pytest.raises(DriverFenced):
+        old.put(0, Rows(WIDER, when_asked=lambda: fence_once(tmp_path)))
+    assert held(tmp_path) == []
+
+
+def fence_once(path: Path) -> None:
+    if deltalake.DeltaTable(path).version() == 0:
+        Appending(path, epoch=2)
+
+
+def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
+    other = StructType([StructField("id", LongType()), StructField("job", LongType())])
+    with pytest.raises(SchemaMismatch, match=r"column `job` .* as string, found bigint"):
+        Appending(tmp_path).put(0, Rows(other))

@@ -1,0 +1,103 @@
+"""One place, spelled as each engine wants it."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.storage import urls
+
+HERE = str(Path.cwd())
+
+# given: the same place's canonical text, for Rust, for Spark
+LOCAL = {
+    "/data/c": "/data/c",
+    "/data/c/": "/data/c",
+    "/data//c": "/data/c",
+    "/data/./c": "/data/c",
+    "/data/x/../c": "/data/c",
+    "/../data/c": "/data/c",
+    "///data/c": "/data/c",
+    "file:/data/c": "/data/c",
+    "file:///data/c": "/data/c",
+    "FILE:///data/c/": "/data/c",
+    "file:///data/x/..//c": "/data/c",
+    "/data/two words": "/data/two words",
+    "file:/data/two%20words": "/data/two words",
+    "file:///data/two words": "/data/two words",
+    "/data/größe/日本/🚀": "/data/größe/日本/🚀",
+    "file:///data/gr%C3%B6%C3%9Fe": "/data/größe",
+    "/data/100%": "/data/100%",
+    "/data/a%20b": "/data/a%20b",
+    "file:/data/a%2520b": "/data/a%20b",
+    "/data/a#b?c": "/data/a#b?c",
+    "/data/k=1/a:b": "/data/k=1/a:b",
+    "/data/...": "/data/...",
+    "/": "/",
+    "c": f"{HERE}/c",
+    "./c": f"{HERE}/c",
+    "a/../c/": f"{HERE}/c",
+}
+OBJECTS = {
+    "s3://bucket/c": ("s3://bucket/c", "s3://bucket/c", "s3a://bucket/c"),
+    "s3a://bucket/c": ("s3://bucket/c", "s3://bucket/c", "s3a://bucket/c"),
+    "s3n://bucket/c": ("s3://bucket/c", "s3://bucket/c", "s3a://bucket/c"),
+    "S3A://bucket/C": ("s3://bucket/C", "s3://bucket/C", "s3a://bucket/C"),
+    "s3://bucket/c/": ("s3://bucket/c", "s3://bucket/c/", "s3a://bucket/c/"),
+    "s3://bucket": ("s3://bucket", "s3://bucket", "s3a://bucket"),
+    "s3://bucket/": ("s3://bucket", "s3://bucket/", "s3a://bucket/"),
+    "s3://bucket/two words/ü": (
+        "s3://bucket/two words/ü", "s3://bucket/two words/ü", "s3a://bucket/two words/ü"
+    ),
+    "gs://bucket/c": ("gs://bucket/c", "gs://bucket/c", "gs://bucket/c"),
+    "gcs://bucket/c": ("gs://bucket/c", "gs://bucket/c", "gs://bucket/c"),
+    "abfss://box@account.dfs.core.windows.net/c": (
+        ("abfss://box@account.dfs.core.windows.net/c",) * 3
+    ),
+    "hdfs://host:8020/c": ("hdfs://host:8020/c",) * 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "path"), LOCAL.items(), ids=LOCAL)
+def test_a_place_on_this_machine(given: str, path: str) -> None:
+    assert urls.is_local(given)
+    assert not urls.is_s3(given)
+    assert urls.scheme(given) == "file"
+    assert urls.local_path(given) == Path(path)
+    assert urls.canonical(given) == path
+    assert urls.for_rust(given) == path
+    assert urls.for_spark(given) == f"file://{path}"
+
+
+@pytest.mark.parametrize("given", ["//data/c", "file:////data/c"])
+@pytest.mark.xfail(reason="POSIX keeps two leading slashes, and normpath does so too", strict=True)
+def test_two_leading_slashes_are_no_other_place(given: str) -> None:
+    assert urls.canonical(given) == "/data/c"
+
+
+@pytest.mark.parametrize(("given", "spelled"), OBJECTS.items(), ids=OBJECTS)
+def test_a_place_in_a_bucket(given: str, spelled: tuple[str, str, str]) -> None:
+    assert not urls.is_local(given)
+    assert (urls.canonical(given), urls.for_rust(given), urls.for_spark(given)) == spelled
+
+
+@pytest.mark.parametrize("given", [*LOCAL, *OBJECTS])
+def test_the_canonical_text_stays_as_it_is(given: str) -> None:
+    once = urls.canonical(given)
+    assert urls.canonical(once) == once
+    assert urls.canonical(urls.for_rust(given)) == once
+
+
+@pytest.mark.parametrize("given", [given for given in [*LOCAL, *OBJECTS] if "%" not in given])
+def test_what_spark_is_told_is_the_same_place(given: str) -> None:
+    if "#" not in given:  # in a URL it begins a fragment, and Hadoop's paths have none
+        assert urls.canonical(urls.for_spark(given)) == urls.canonical(given)
+
+
+@pytest.mark.parametrize("given", ["s3://b/c", "s3a://b/c", "S3N://b/c"])
+def test_what_s3a_serves(given: str) -> None:
+    assert urls.is_s3(given)
+
+
+@pytest.mark.parametrize("given", ["gs://b/c", "/s3://b", "hdfs://h/c", "s3", "/s3/c"])
+def test_what_it_does_not(given: str) -> None:
+    assert not urls.is_s3(given)

@@ -1,0 +1,335 @@
+"""Jobs on a session that exists: rows, records, restarts, graceful stops, and bad input."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import holdfast
+from holdfast import Pipeline, sinks, sources
+from holdfast.errors import (
+    BatchChanged,
+    FunctionResultInvalid,
+    HoldfastError,
+    QueryFailed,
+    SchemaMismatch,
+    SinkBehind,
+    SinkRefused,
+    SourceUnavailable,
+)
+from holdfast.run import driver
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id LONG, text STRING"
+
+
+class Place:
+    """A landing directory, tables and checkpoints of one test."""
+
+    def __init__(self, home: Path, spark: SparkSession) -> None:
+        self.home = home
+        self.spark = spark
+        (home / "landing").mkdir()
+
+    def land(self, name: str, first: int, count: int, **more: object) -> None:
+        """Land one file of rows, whole."""
+        rows = (
+            {"id": number, "text": f"row {number}", **more}
+            for number in range(first, first + count)
+        )
+        hidden = self.home / f"landing/.{name}"
+        hidden.write_text("\n".join(json.dumps(row) for row in rows))
+        hidden.rename(self.home / "landing" / name)
+
+    def pipeline(
+        self,
+        *writes: holdfast.model.definition.Output,
+        function: Callable[[DataFrame], object] = lambda rows: rows,
+        schema: str = SCHEMA,
+        output_mode: str = "append",
+    ) -> Pipeline:
+        """A pipeline of one job from the landing directory."""
+        declared = Pipeline("test", checkpoints=str(self.home / "checkpoints"))
+        landing = sources.files(str(self.home / "landing"), format="json", schema=schema)
+        outputs = writes or (self.append(),)
+        declared.job("job", reads=landing, writes=outputs, output_mode=output_mode)(function)
+        return declared
+
+    def append(self, name: str = "table", **options: object) -> holdfast.model.definition.Output:
+        """An append output."""
+        return sinks.delta_append(str(self.home / name), **options)  # type: ignore[arg-type]
+
+    def run(self, declared: Pipeline, *accepted: str) -> None:
+        """Run once to the end."""
+        wishes = driver.Wishes(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
+
+    def ids(self, name: str = "table") -> list[int]:
+        """The ids in a table, sorted."""
+        table = deltalake.DeltaTable(str(self.home / name)).to_pyarrow_table()
+        return sorted(table.column("id").to_pylist())
+
+    @property
+    def checkpoint(self) -> Path:
+        """The job's checkpoint."""
+        return self.home / "checkpoints/job"
+
+
+@pytest.fixture
+def place(tmp_path: Path, spark: SparkSession) -> Place:
+    return Place(tmp_path, spark)
+
+
+def test_a_lost_commit_entry_is_a_batch_that_the_sink_skips(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    for name in ("commits/0", "commits/.0.crc"):
+        (place.checkpoint / name).unlink()
+    place.run(place.pipeline())
+    assert place.ids() == list(range(10))
+    assert (place.checkpoint / "commits/0").exists()
+
+
+def test_a_lost_metadata_file_does_not_duplicate(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    for name in ("commits/0", "commits/.0.crc", "metadata", ".metadata.crc"):
+        (place.checkpoint / name).unlink()
+    place.run(place.pipeline())
+    assert place.ids() == list(range(10))
+
+
+def test_other_files_under_the_same_batch_id_are_refused(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10)
+    place.run(place.pipeline())
+    for name in ("commits/1", "commits/.1.crc", "offsets/1", "offsets/.1.crc"):
+        (place.checkpoint / name).unlink()
+    place.land("c.json", 20, 10)
+    with pytest.raises(BatchChanged):
+        place.run(place.pipeline())
+    assert place.ids() == list(range(20))
+
+
+def test_a_deleted_table_is_refused_and_can_be_accepted(place: Place, tmp_path: Path) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    (tmp_path / "table").rename(tmp_path / "gone")
+    place.land("b.json", 10, 10)
+    with pytest.raises(SinkBehind, match="without any batch of the job"):
+        place.run(place.pipeline())
+    place.run(place.pipeline(), "SINK_BEHIND")
+    assert place.ids() == list(range(10, 20))
+
+
+def test_a_restored_table_is_refused(place: Place, tmp_path: Path) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10)
+    place.run(place.pipeline())
+    deltalake.DeltaTable(str(tmp_path / "table")).restore(1)
+    with pytest.raises(SinkBehind, match="restored after batch 1"):
+        place.run(place.pipeline())
+
+
+def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> None:
+    def counted(rows: DataFrame) -> DataFrame:
+        return rows.groupBy((F.col("id") % 2).alias("id")).agg(F.count("text").alias("count"))
+
+    def declared() -> Pipeline:
+        merged = sinks.delta_merge(str(place.home / "table"), keys=["id"])
+        return place.pipeline(merged, function=counted, output_mode="update")
+
+    place.land("a.json", 0, 10)
+    place.run(declared())
+    for name in ("commits/0", "commits/.0.crc"):
+        (place.checkpoint / name).unlink()
+    place.land("b.json", 10, 10)
+    place.run(declared())
+    rows = deltalake.DeltaTable(str(place.home / "table")).to_pyarrow_table().to_pylist()
+    assert {row["id"]: row["count"] for row in rows} == {0: 10, 1: 10}
+
+
+def test_new_columns_are_refused_or_added_on_request(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10, extra="x")
+    wider = f"{SCHEMA}, extra STRING"
+    with pytest.raises(SchemaMismatch, match="found `extra` string"):
+        place.run(place.pipeline(schema=wider))
+    place.run(place.pipeline(place.append(evolve=True), schema=wider))
+    table = deltalake.DeltaTable(str(place.home / "table")).to_pyarrow_table()
+    assert sorted(table.column("extra").to_pylist(), key=str) == [None] * 10 + ["x"] * 10
+
+
+def test_a_changed_type_is_refused_and_the_next_start_is_unharmed(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10)
+    with pytest.raises(SchemaMismatch, match=r"column `id` .* as bigint, found string"):
+        place.run(place.pipeline(schema="id STRING, text STRING"))
+    place.run(place.pipeline())
+    assert place.ids() == list(range(20))
+
+
+def test_several_outputs_with_the_users_own_function(place: Place) -> None:
+    seen: list[tuple[int, int]] = []
+    own = sinks.foreach_batch(lambda rows, batch: seen.append((batch, rows.count())))
+    declared = place.pipeline(place.append(), own)
+    assert not declared.jobs[0].proven
+    place.land("a.json", 0, 10)
+    place.run(declared)
+    assert seen == [(0, 10)]
+    assert place.ids() == list(range(10))
+
+
+def test_a_function_that_returns_no_dataframe(place: Place) -> None:
+    with pytest.raises(FunctionResultInvalid, match="to return a DataFrame, found NoneType"):
+        place.run(place.pipeline(function=lambda _: None))
+
+
+def test_a_function_that_returns_a_batch_dataframe(place: Place) -> None:
+    with pytest.raises(FunctionResultInvalid, match="streaming DataFrame"):
+        place.run(place.pipeline(function=lambda _: place.spark.range(1)))
+
+
+def test_an_error_in_the_function_is_one_sentence(place: Place) -> None:
+    with pytest.raises(QueryFailed, match="nowhere") as told:
+        place.run(place.pipeline(function=lambda rows: rows.select("nowhere")))
+    assert "\n" not in told.value.message
+
+
+def test_a_missing_landing_directory(place: Place) -> None:
+    (place.home / "landing").rmdir()
+    with pytest.raises(SourceUnavailable, match="found no such directory"):
+        place.run(place.pipeline())
+
+
+def test_a_missing_delta_source(place: Place) -> None:
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    reads = sources.delta(str(place.home / "nothing"))
+    declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
+    with pytest.raises(SourceUnavailable, match="nothing"):
+        place.run(declared)
+
+
+def test_a_table_path_that_is_a_file(place: Place) -> None:
+    (place.home / "table").write_text("not a folder")
+    with pytest.raises(HoldfastError) as told:
+        place.run(place.pipeline())
+    assert told.value.code in ("SINK_REFUSED", "STORAGE_UNAVAILABLE")
+    assert str(place.home / "table") in told.value.message
+
+
+def test_a_corrupt_landing_file_stops_the_batch_whole(place: Place) -> None:
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    reads = sources.files(str(place.home / "landing"), format="parquet", schema=SCHEMA)
+    declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
+    place.spark.range(10).selectExpr("id", "'x' text").coalesce(1).write.parquet(
+        str(place.home / "staged")
+    )
+    part = next((place.home / "staged").glob("part-*.parquet"))
+    part.rename(place.home / "landing/a.parquet")
+    (place.home / "landing/b.parquet").write_bytes(b"PAR1 this is not parquet PAR1")
+    with pytest.raises(SourceUnavailable, match="a file that cannot be read"):
+        place.run(declared)
+    assert place.ids() == []
+    (place.home / "landing/b.parquet").unlink()
+
+
+def test_an_unreachable_broker(place: Place) -> None:
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    reads = sources.kafka("127.0.0.1:1", "topic")
+    declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
+    with pytest.raises(SourceUnavailable, match=r"a Kafka broker at `127\.0\.0\.1:1`"):
+        place.run(declared)
+
+
+def test_stopping_lets_the_batch_finish_and_commit(place: Place) -> None:
+    begun = threading.Event()
+
+    def slowly(rows: DataFrame, _: int) -> None:
+        rows.count()
+        begun.set()
+        time.sleep(3)
+
+    declared = place.pipeline(sinks.foreach_batch(slowly, name="slow"), place.append())
+    place.land("a.json", 0, 10)
+    running = driver.start(
+        declared.declaration, declared.jobs, place.spark, driver.Wishes(dev=True)
+    )
+    assert begun.wait(60)
+    running.stop(grace=30)
+    assert place.ids() == list(range(10))
+    assert (place.checkpoint / "commits/0").exists()
+    lease = max((place.home / "checkpoints/.holdfast/job/lease").iterdir())
+    assert json.loads(lease.read_text())["released"] is True
+
+
+def test_runs_are_recorded_beside_the_checkpoint(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    assert sorted(p.name for p in place.checkpoint.iterdir() if not p.name.startswith(".")) == [
+        "commits",
+        "metadata",
+        "offsets",
+        "sources",
+    ]
+    events = recorded(place.home / "checkpoints/.holdfast/job/runs")
+    started = next(event for event in events if event["event"] == "started")
+    assert started["job"] == "job"
+    assert started["spark_version"] == place.spark.version
+    assert started["output_mode"] == "append"
+    assert started["location"] == str(place.checkpoint)
+    query_id = json.loads((place.checkpoint / "metadata").read_text())["id"]
+    assert started["query_id"] == query_id
+    progress = next(event for event in events if event["event"] == "progress")
+    assert (progress["batch"], progress["rows"]) == (0, 10)
+    assert events[-1]["event"] == "terminated"
+    assert events[-1]["error"] is None
+
+
+def test_any_application_can_keep_records(place: Place) -> None:
+    kept = holdfast.record(place.spark)
+    try:
+        place.land("a.json", 0, 10)
+        rows = place.spark.readStream.schema(SCHEMA).json(str(place.home / "landing"))
+        stream = rows.writeStream.format("noop").trigger(availableNow=True)
+        location = str(place.home / "elsewhere/mine")
+        query = stream.option("checkpointLocation", location).start()
+        query.awaitTermination()
+        runs = place.home / "elsewhere/.holdfast/mine/runs"
+        deadline = time.monotonic() + 20
+        while "terminated" not in str(recorded(runs)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert [event["event"] for event in recorded(runs)] == ["started", "progress", "terminated"]
+    finally:
+        place.spark.streams.removeListener(kept)
+
+
+def recorded(folder: Path) -> list[dict[str, object]]:
+    """The events of a job's runs, in order."""
+    segments = sorted(folder.glob("*/*.jsonl"))
+    lines = [line for segment in segments for line in segment.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def test_a_sink_that_cannot_be_written_leaves_the_next_start_unharmed(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    log = place.home / "table/_delta_log"
+    log.rename(place.home / "log")
+    place.land("b.json", 10, 10)
+    with pytest.raises((SinkBehind, SinkRefused)):
+        place.run(place.pipeline())
+    (place.home / "log").rename(log)
+    place.run(place.pipeline())
+    assert place.ids() == list(range(20))
