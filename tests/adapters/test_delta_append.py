@@ -97,9 +97,6 @@ def test_a_newer_driver_takes_over_while_the_rows_are_collected(tmp_path: Path) 
     assert held(tmp_path) == []
 
 
-@pytest.mark.xfail(
-    raises=pytest.fail.Exception, reason="the table is not decided on again after it evolved"
-)
 def test_a_newer_driver_takes_over_while_the_table_evolves(tmp_path: Path) -> None:
     old = Appending(tmp_path, evolve=True)
     with pytest.raises(DriverFenced):

@@ -144,7 +144,6 @@ def test_runs_of_other_jobs_are_not_pruned(store: Store) -> None:
     assert numbers(store, ".holdfast/other/runs/0000000000000-r") == [0]
 
 
-@pytest.mark.xfail(reason="deleting the segments of a run leaves its folder on a disk")
 def test_a_pruned_run_leaves_nothing_on_disk(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for started in range(records.KEPT_RUNS + 3):
@@ -152,7 +151,6 @@ def test_a_pruned_run_leaves_nothing_on_disk(tmp_path: Path) -> None:
     assert len(store.names(RUNS)) == records.KEPT_RUNS
 
 
-@pytest.mark.xfail(reason="the first segment is closed only after old runs were deleted")
 def test_a_storage_that_lets_nothing_be_deleted_gets_no_endless_segment() -> None:
     store = Failing("delete")
     for started in range(records.KEPT_RUNS):
@@ -242,7 +240,6 @@ def test_a_task_that_fails_stops_no_other(store: Store) -> None:
     assert numbers(store) == [0]
 
 
-@pytest.mark.xfail(reason="what could not be written is kept in memory for ever, not dropped")
 def test_what_cannot_be_written_is_dropped_in_the_end() -> None:
     store = Failing("write")
     run = log(store)

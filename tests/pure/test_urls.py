@@ -69,7 +69,6 @@ def test_a_place_on_this_machine(given: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["//data/c", "file:////data/c"])
-@pytest.mark.xfail(reason="POSIX keeps two leading slashes, and normpath does so too", strict=True)
 def test_two_leading_slashes_are_no_other_place(given: str) -> None:
     assert urls.canonical(given) == "/data/c"
 

@@ -113,10 +113,10 @@ def _identity(data: bytes | Missing) -> Identity | None:
         return None
     try:
         value = json.mapping(json.parse(data.decode()))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     location, generation = value.get("location"), value.get("generation")
-    if not isinstance(location, str) or not isinstance(generation, int):
+    if not isinstance(location, str) or type(generation) is not int:
         return None
     return Identity(location=location, generation=Generation(generation))
 

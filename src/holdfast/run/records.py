@@ -46,14 +46,23 @@ class RunLog:
     def flush(self) -> None:
         """Write the current segment, and begin another when it is full or has told the start."""
         name = f"{self._folder}/{self._segment:06d}.jsonl"
-        self._store.write(name, b"".join(self._lines))
+        try:
+            self._store.write(name, b"".join(self._lines))
+        except StorageUnavailable:
+            if self._size >= SEGMENT_BYTES:
+                self._begin_segment()
+            raise
         if self._segment == 0 or self._size >= SEGMENT_BYTES:
-            if self._segment == 0:
-                self._prune_runs()
-            self._segment += 1
-            self._lines.clear()
-            self._size = 0
+            self._begin_segment()
             self._prune_segments()
+            if self._segment == 1:
+                self._prune_runs()
+
+    def _begin_segment(self) -> None:
+        """Before anything is deleted: storage that refuses to must not make a segment endless."""
+        self._segment += 1
+        self._lines.clear()
+        self._size = 0
 
     def _prune_segments(self) -> None:
         stale = self._segment - KEPT_SEGMENTS

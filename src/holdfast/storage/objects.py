@@ -24,7 +24,8 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> "ObjectSto
         if url.startswith("memory:"):
             return ObjectStorage(MemoryStore(), url)
         if urls.is_local(url):
-            return ObjectStorage(LocalStore(prefix=urls.local_path(url), mkdir=True), url)
+            folder = urls.local_path(url)
+            return ObjectStorage(LocalStore(folder, mkdir=True, automatic_cleanup=True), url)
         given = dict(options or {})
         backend = from_url(urls.for_rust(url), **given)  # type: ignore[call-overload]  # any store's
         return ObjectStorage(backend, url)

@@ -30,7 +30,8 @@ def is_local(url: str) -> bool:
 def local_path(url: str) -> Path:
     """The absolute path that a plain path or a `file:` URL names."""
     path = unquote(urlsplit(url).path) if url.lower().startswith("file:") else url
-    return Path(os.path.normpath(Path(path).absolute()))
+    absolute = os.path.normpath(Path(path).absolute())
+    return Path("/" + absolute.lstrip("/"))  # POSIX keeps two slashes at the beginning
 
 
 def canonical(url: str) -> str:

@@ -50,6 +50,8 @@ class DeltaAppendSink:
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
         head = self._evolve(head, rows.schema)
+        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:  # it may be a newer one
+            return Decision.SKIP
         fitted = self._fit.select(head.table, rows)
         if not head.native:
             return self._write_by_spark(batch, fitted)

@@ -78,11 +78,11 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
         batch=now.batch,
         digest=recall(table, app_id, now.batch),
         location=location,
-        taken_back=_restored_since(table, app_id),
+        taken_back=restored_since(table, app_id),
     )
 
 
-def _restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
+def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
     """Whether the table was restored after the job's last commit.
 
     A restore takes rows back and leaves app transactions as they are: the ledger then speaks of

@@ -105,6 +105,8 @@ class LogTail:
                 f"expected the Delta table `{self._place.path}`, found none any more",
                 hint=f"restore `{self._place.path}`, or take the job through a reset",
             )
+        if ledger.restored_since(table, self._app_id):
+            raise self._restored()
         return Head(
             version=table.version(),
             standing=ledger.standing(table, self._app_id),
@@ -121,11 +123,7 @@ class LogTail:
             if "metaData" in action or "protocol" in action:
                 return self._opened()
             if action.get("commitInfo", {}).get("operation") == ledger.RESTORE:
-                raise SinkBehind(
-                    f"expected the rows of `{self._place.path}` to stay, found that the table was"
-                    " restored to an earlier version while the job ran",
-                    hint="stop the job before a table is restored, and plan a replay",
-                )
+                raise self._restored()
             if action.get("txn", {}).get("appId") == self._app_id:
                 epoch, batch = ledger.unpack(action["txn"]["version"])
                 standing = Standing(epoch=epoch, batch=batch)
@@ -135,6 +133,13 @@ class LogTail:
             table=head.table,
             native=head.native,
             partition_by=head.partition_by,
+        )
+
+    def _restored(self) -> SinkBehind:
+        return SinkBehind(
+            f"expected the rows of `{self._place.path}` to stay, found that the table was"
+            " restored to an earlier version while the job ran",
+            hint="stop the job before a table is restored, and plan a replay",
         )
 
     def _info(self, batch: Batch, head: Head, now: int) -> Mapping[str, object]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.errors import SchemaMismatch, SinkRefused
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, Life, Standing
 from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
@@ -108,12 +108,21 @@ class DeltaMergeSink:
                 continue
             except (DeltaError, OSError) as error:
                 raise self._ledgered.place.unavailable(error) from error
-            self._ledgered.checkpoint_log(table.version())
-            return Decision.WRITE
+            return self._recorded(table, batch)
         raise contract.contended(self._sink.path)
 
+    def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
+        """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""
+        head = self._ledgered.log.head()
+        if head.standing == Standing(epoch=batch.life.epoch, batch=batch.id):
+            self._ledgered.checkpoint_log(table.version())
+            return Decision.WRITE
+        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
+            return Decision.SKIP
+        return self._ledgered.append(head, batch, [])
+
     def _execute(self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table) -> None:
-        keys = [f's."{key}" IS NOT DISTINCT FROM t."{key}"' for key in self._sink.keys]
+        keys = [f'(s."{key}" IS NOT DISTINCT FROM t."{key}")' for key in self._sink.keys]
         version = self._sink.newest
         newer = f't."{version}" IS NULL OR s."{version}" > t."{version}"' if version else None
         (
