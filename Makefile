@@ -61,11 +61,15 @@ test: setup ## all tests
 bench: setup ## measure against plain Spark
 	@$(BIN)/python -m bench $(ARGS)
 
-prove: setup ## kill a driver at every crash point and count the rows
-	@$(BIN)/python -m prove $(ARGS)
+prove: setup ## kill a driver of every sink at every point, from files and from Kafka
+	@$(BIN)/python -m pytest -m prove $(ARGS)
 
-soak: setup ## the same, for as long as wanted
-	@$(BIN)/python -m prove --soak $(ARGS)
+SEEDS ?= 1 2 3 4 5
+soak: setup ## the demo with more kills and other seeds, from files and from Kafka
+	@for seed in $(SEEDS); do \
+		$(BIN)/holdfast demo --seed $$seed --kills 6 --json $(ARGS) || exit 1; \
+		$(BIN)/holdfast demo --seed $$seed --kills 6 --json --kafka $(ARGS) || exit 1; \
+	done
 
 lock: setup ## resolve requirements.in and the jars anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -135,14 +135,6 @@ NEWEST: dict[str, tuple[list[list[Row]], list[Row]]] = {
 }
 
 
-UNCHANGED = {
-    "older than the table's",
-    "as new as the table's",
-    "without a version, against one that has it",
-    "a null key is one key",
-}
-
-
 @pytest.mark.parametrize(
     ("batches", "held"),
     [pytest.param(*case, id=name) for name, case in NEWEST.items()],

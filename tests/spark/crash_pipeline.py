@@ -132,7 +132,7 @@ def source() -> Files | Kafka:
             options={"maxFilesPerTrigger": "1"},
         )
     options = {"maxOffsetsPerTrigger": str(ROWS_A_BATCH)}
-    return sources.kafka(SOURCE, "crash-topic", options=options)
+    return sources.kafka(SOURCE, f"crash-{HOME.name}", options=options)
 
 
 def rows_of(given: DataFrame) -> DataFrame:

@@ -13,6 +13,9 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from holdfast.examples.broker import Broker
 
 ROWS = 2_000
 ROWS_A_BATCH = 500
@@ -105,6 +108,16 @@ def rows() -> Iterable[dict[str, object]]:
             "at": f"2026-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}.{number:06d}Z",
             "text": f'row {number} \\ "quoted" \u00e9\U0001f600',
         }
+
+
+def send(home: Path, broker: Broker) -> None:
+    """Send the rows to a topic of one partition, so that batches are the same as with files."""
+    topic = f"crash-{home.name}"
+    broker.create_topic(topic, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for row in rows():
+        producer.produce(topic, json.dumps(row).encode())
+    assert producer.flush(30) == 0
 
 
 def land(home: Path) -> None:

@@ -13,7 +13,10 @@ from tests.spark.driving import (
     assert_right,
     create_table_that_only_spark_writes,
     land,
+    send,
 )
+
+from holdfast.examples.broker import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -29,15 +32,49 @@ CASES = {
     "outputs": ("planned@0", "writing@1", "written@2"),
     "files": ("planned@0", "writing@1", "written@2"),
 }
+FROM_KAFKA = {
+    "append": POINTS,
+    "merge": ("writing@0", "written@1"),
+    "files": ("planned@0", "writing@1", "written@2"),
+}
+EVERY_POINT = [f"{point}@{n}" for point in ("planned", "writing", "written") for n in (0, 2)]
+EVERY_SINK = list(CASES)
 
 
 @pytest.mark.parametrize("sink", CASES)
 def test_killed_driver_loses_and_duplicates_nothing(tmp_path: Path, sink: str) -> None:
     land(tmp_path)
-    stage = Stage(home=tmp_path, source="files", sink=sink)
-    if sink.endswith("-spark"):
+    kill_and_restart(Stage(home=tmp_path, source="files", sink=sink), CASES[sink])
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("sink", FROM_KAFKA)
+def test_the_same_from_kafka(tmp_path: Path, broker: Broker, sink: str) -> None:
+    send(tmp_path, broker)
+    stage = Stage(home=tmp_path, source=broker.bootstrap_servers, sink=sink)
+    kill_and_restart(stage, FROM_KAFKA[sink])
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("point", EVERY_POINT)
+@pytest.mark.parametrize("sink", EVERY_SINK)
+@pytest.mark.parametrize("source", ["files", "kafka"])
+def test_every_sink_at_every_point(
+    tmp_path: Path, broker: Broker, source: str, sink: str, point: str
+) -> None:
+    if source == "files":
+        land(tmp_path)
+    else:
+        send(tmp_path, broker)
+    where = "files" if source == "files" else broker.bootstrap_servers
+    kill_and_restart(Stage(home=tmp_path, source=where, sink=sink), (point,))
+
+
+def kill_and_restart(stage: Stage, points: tuple[str, ...]) -> None:
+    """Kill a driver at each point, let the last one run to the end, and look at the rows."""
+    if stage.sink.endswith("-spark"):
         create_table_that_only_spark_writes(stage)
-    for point in CASES[sink]:
+    for point in points:
         died = stage.run(point)
         assert died.code == KILLED, f"{point}: {died.said}"
     last = stage.run()

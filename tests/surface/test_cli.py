@@ -1,0 +1,153 @@
+"""The command line as a user sees it: whole output, exit codes, and errors of one sentence."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from holdfast.run import jars, session
+
+PIPELINE = """
+from holdfast import Pipeline, sinks, sources
+
+pipeline = Pipeline("orders", checkpoints={base!r})
+
+@pipeline.job(
+    "ingest",
+    reads=sources.files({landing!r}, format="json", schema="id LONG"),
+    writes=sinks.delta_append({table!r}),
+)
+def ingest(rows):
+    return rows
+"""
+
+
+def holdfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1", "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+def declare(folder: Path, base: str | None) -> str:
+    """Write a pipeline module; its landing directory and table lie beside it."""
+    landing, table = str(folder / "landing"), str(folder / "table")
+    (folder / "landing").mkdir(exist_ok=True)
+    (folder / "orders.py").write_text(PIPELINE.format(base=base, landing=landing, table=table))
+    return "orders.py"
+
+
+def test_every_command_is_in_the_help(tmp_path: Path) -> None:
+    done = holdfast(tmp_path, "--help")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()[-3:]] == ["run", "jobs", "demo"]
+
+
+def test_version(tmp_path: Path) -> None:
+    assert holdfast(tmp_path, "--version").stdout == "holdfast 0.1.0\n"
+
+
+def test_jobs_are_listed_with_what_they_read_and_write(tmp_path: Path) -> None:
+    done = holdfast(tmp_path, "jobs", declare(tmp_path, "/data/checkpoints"))
+    assert done.stdout == (
+        f"ingest  ({tmp_path}/orders.py:6)\n"
+        f"  reads       Files {tmp_path}/landing\n"
+        f"  writes      DeltaAppend {tmp_path}/table\n"
+        f"  checkpoint  /data/checkpoints/ingest\n"
+    )
+
+
+def test_jobs_for_programs(tmp_path: Path) -> None:
+    done = holdfast(tmp_path, "jobs", "--json", declare(tmp_path, "/data/checkpoints"))
+    listed = json.loads(done.stdout)
+    assert listed["pipeline"] == "orders"
+    assert [job["name"] for job in listed["jobs"]] == ["ingest"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code", "said"),
+    [
+        (("run", "nowhere"), "MODULE_FAILED", 2, "No module named 'nowhere'"),
+        (("run", "nowhere.py"), "MODULE_FAILED", 2, "expected a Python file `nowhere.py`"),
+        (("run", "broken.py"), "MODULE_FAILED", 2, "ZeroDivisionError in"),
+        (("run", "empty.py"), "PIPELINE_NOT_FOUND", 2, "expected one Pipeline in `empty.py`"),
+        (("run", "orders.py:other"), "PIPELINE_NOT_FOUND", 2, "found `pipeline`"),
+        (("run", "orders.py", "--job", "x"), "JOB_UNKNOWN", 2, "(`ingest`), found `x`"),
+        (("run", "orders.py", "--set", "x"), "OPTION_INVALID", 2, "found `x`"),
+        (("run", "orders.py"), "BASE_EPHEMERAL", 2, "in the temporary directory"),
+        (("run", "baseless.py", "--dev"), "BASE_MISSING", 2, "for pipeline `orders`, found none"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_a_hint(
+    tmp_path: Path, arguments: tuple[str, ...], code: str, exit_code: int, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "empty.py").write_text("\n")
+    declare(tmp_path, None)
+    (tmp_path / "orders.py").rename(tmp_path / "baseless.py")
+    declare(tmp_path, str(tmp_path / "checkpoints"))
+    done = holdfast(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"{code}: ")
+    assert said in first
+    assert second.startswith("hint: ")
+
+
+def test_a_base_made_from_a_date_is_caught_at_its_second_start(tmp_path: Path) -> None:
+    records = tmp_path / "checkpoints-2026-01-01/.holdfast/ingest"
+    records.mkdir(parents=True)
+    location = str(tmp_path / "checkpoints-2026-01-01/ingest")
+    (records / "job.json").write_text(json.dumps({"location": location, "generation": 1}))
+    module = declare(tmp_path, str(tmp_path / "checkpoints-2026-01-02"))
+    done = holdfast(tmp_path, "run", module, "--dev")
+    assert done.returncode == 2
+    assert done.stderr.startswith("LOCATION_MOVED: expected job `ingest` at its recorded")
+    assert location in done.stderr
+
+
+def test_java_that_is_missing_is_named(tmp_path: Path) -> None:
+    module = declare(tmp_path, str(tmp_path / "checkpoints"))
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli.main", "run", module, "--dev"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-2] == "JAVA_MISSING: expected Java 17 or later, found none"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_under_spark_submit(tmp_path: Path) -> None:
+    module = declare(tmp_path, str(tmp_path / "checkpoints"))
+    (tmp_path / "landing/a.json").write_text('{"id": 1}\n{"id": 2}\n')
+    home = Path(pyspark.__file__).parent
+    paths = ",".join(str(path) for path in jars.paths(f"spark-{session.spark_line()}"))
+    main = Path(sys.modules["holdfast.run.session"].__file__ or "").parents[1] / "cli/main.py"
+    done = subprocess.run(
+        [home / "bin/spark-submit", "--jars", paths, main, "run", module, "--once", "--dev"],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "checkpoints/ingest/commits/0").exists()
+    assert len(list((tmp_path / "table/_delta_log").glob("*.json"))) == 2
