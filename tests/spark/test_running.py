@@ -23,6 +23,7 @@ from holdfast.errors import (
     SinkRefused,
     SourceUnavailable,
 )
+from holdfast.examples.broker import Broker
 from holdfast.run import driver
 
 pytestmark = pytest.mark.spark
@@ -250,6 +251,15 @@ def test_an_unreachable_broker(place: Place) -> None:
     reads = sources.kafka("127.0.0.1:1", "topic")
     declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
     with pytest.raises(SourceUnavailable, match=r"a Kafka broker at `127\.0\.0\.1:1`"):
+        place.run(declared)
+
+
+@pytest.mark.kafka
+def test_a_missing_topic(place: Place, broker: Broker) -> None:
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    reads = sources.kafka(broker.bootstrap_servers, "no-such-topic")
+    declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
+    with pytest.raises(SourceUnavailable, match="a Kafka topic that does not exist"):
         place.run(declared)
 
 

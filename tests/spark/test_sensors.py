@@ -213,8 +213,9 @@ def test_a_stream_removes_what_was_sent_twice_and_keeps_all_that_is_wrong(
 
 def tell_when_caught_up(home: Path, truth: Truth, enough: threading.Event) -> None:
     deadline = time.monotonic() + 150
-    while not reconcile.caught_up(home / "tables", truth) and time.monotonic() < deadline:
-        time.sleep(0.5)
+    while time.monotonic() < deadline and not enough.wait(0.5):
+        if reconcile.caught_up(home / "tables", truth):
+            break
     enough.set()
 
 
@@ -230,9 +231,14 @@ def test_the_pipeline_reconciles_with_what_was_sent(
 
     running = pipeline.sensors(settings).start(spark, dev=True)
     enough = threading.Event()
-    threading.Thread(target=tell_when_caught_up, args=(tmp_path, truth, enough)).start()
-    running.wait(wake=enough)
-    running.stop()
+    watcher = threading.Thread(target=tell_when_caught_up, args=(tmp_path, truth, enough))
+    watcher.start()
+    try:
+        running.wait(wake=enough)
+        running.stop()
+    finally:
+        enough.set()
+        watcher.join()
 
     found = reconcile.reconcile(messages, truth, tmp_path / "tables")
     assert found.differences == ()

@@ -92,7 +92,10 @@ class ObjectStorage:
 def _unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
     where = f"{url}/{path}" if path else url
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return StorageUnavailable(
-        f"expected to use storage `{where}`, found: {reason}",
-        hint=f"check that `{url}` exists and that this user may read and write it",
+    full = "No space left" in reason or "quota" in reason.lower()
+    hint = (
+        f"make room on the disk of `{url}`, then start again"
+        if full
+        else f"check that `{url}` exists and that this user may read and write it"
     )
+    return StorageUnavailable(f"expected to use storage `{where}`, found: {reason}", hint=hint)
