@@ -19,6 +19,8 @@ from holdfast.storage import urls
 
 Say = Callable[[str], None]
 
+_END_SECONDS = 20.0
+
 
 def load(target: str) -> Pipeline:
     """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
@@ -90,7 +92,10 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 say(f"stopping: the batch at hand may take up to {grace:g} s")
                 running.stop()
         finally:
-            spark.stop()
+            # Spark waits for Python code of a batch that is past its grace; this process does not.
+            ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
+            ender.start()
+            ender.join(_END_SECONDS)
 
 
 @contextmanager

@@ -284,6 +284,38 @@ def test_stopping_lets_the_batch_finish_and_commit(place: Place) -> None:
     assert json.loads(lease.read_text())["released"] is True
 
 
+def test_stopping_with_a_backlog_leaves_the_rest_to_the_next_start(place: Place) -> None:
+    seen: list[int] = []
+
+    def slowly(rows: DataFrame, batch: int) -> None:
+        rows.count()
+        seen.append(batch)
+        time.sleep(0.5)
+
+    def declared() -> Pipeline:
+        pipeline = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+        one_by_one = {"maxFilesPerTrigger": "1"}
+        landing = str(place.home / "landing")
+        reads = sources.files(landing, format="json", schema=SCHEMA, options=one_by_one)
+        writes = [sinks.foreach_batch(slowly, name="slow"), place.append()]
+        pipeline.job("job", reads=reads, writes=writes)(lambda rows: rows)
+        return pipeline
+
+    for number in range(12):
+        place.land(f"{number:02d}.json", number * 10, 10)
+    running = declared().start(place.spark, dev=True)
+    deadline = time.monotonic() + 60
+    while len(seen) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.stop(grace=30)
+    assert len(seen) < 12
+    whole = place.ids()
+    assert whole == list(range(len(whole)))
+    assert len(whole) % 10 == 0
+    place.run(declared())
+    assert place.ids() == list(range(120))
+
+
 def test_runs_are_recorded_beside_the_checkpoint(place: Place) -> None:
     place.land("a.json", 0, 10)
     place.run(place.pipeline())

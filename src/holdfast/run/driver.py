@@ -35,6 +35,8 @@ _POLL_SECONDS = 0.1
 _FIRST_BACKOFF = 1.0
 _LONGEST_BACKOFF = 60.0
 _SETTLE_SECONDS = 3.0
+_STOP_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +218,7 @@ class Running:
             self._failed(runner, failure.explained(runner.job, error, None))
 
     def _stop_one(self, runner: Runner, deadline: float) -> None:
-        """Stop a query between two batches: when it waits for data, or is held before the next."""
+        """Stop a query between two batches: when it waits for data, or its next was held back."""
         live = runner.query
         if live is None:
             return
@@ -225,16 +227,15 @@ class Running:
             moved = live.lastProgress is not None and (
                 first is None or live.lastProgress["batchId"] > first["batchId"]
             )
-            held = runner.writer is not None and runner.writer.parked.is_set()
-            if held or moved or not live.status["isTriggerActive"]:
+            if moved or not live.status["isTriggerActive"]:
                 break
-            time.sleep(0.02)
-        live.stop()
+            time.sleep(_LOOK_SECONDS)
+        _stopped(live)
         self._say(f"{runner.job.name}: stopped")
 
     def _fail_lost(self, runner: Runner) -> None:
         if runner.query is not None:
-            runner.query.stop()
+            _stopped(runner.query)
         runner.error = DriverFenced(
             f"expected to hold the lease of job `{runner.job.name}` with epoch"
             f" {runner.life.epoch}, found a higher one: another driver took over",
@@ -245,6 +246,13 @@ class Running:
         for runner in self._runners:
             if runner.job.name == lost.job:
                 runner.lost.set()
+
+
+def _stopped(live: "StreamingQuery") -> None:
+    """Stop a query, but do not wait for ever: Spark waits for Python code that it cannot stop."""
+    stopper = threading.Thread(target=live.stop, name="holdfast-stop", daemon=True)
+    stopper.start()
+    stopper.join(_STOP_SECONDS)
 
 
 def start(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SECRET = re.compile(r"(?i)password|secret|token|credential|sasl|private|access.?key|keystore")
 _GIT_SECONDS = 5.0
+_HELD_BACK = "BatchHeldBack"
 _TELLING = (
     "spark.databricks.",
     "spark.driver.memory",
@@ -203,7 +204,9 @@ def _picked(value: Json, *keys: str) -> Json:
 
 
 def _first_lines(error: str | None) -> str | None:
-    return None if error is None else "\n".join(error.splitlines()[:20])[:4000]
+    if error is None or _HELD_BACK in error:
+        return None
+    return "\n".join(error.splitlines()[:20])[:4000]
 
 
 def _git_revision(declared: Json) -> str | None:

@@ -101,6 +101,10 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
     return result
 
 
+class BatchHeldBack(Exception):
+    """The job is being stopped, and this batch is left to the next start."""
+
+
 class BatchWriter:
     """What Spark calls with every batch: gives it to each output, once."""
 
@@ -109,7 +113,6 @@ class BatchWriter:
         self._offsets = offsets
         self._sized = False
         self._stopping = threading.Event()
-        self.parked = threading.Event()
         self.failure: Exception | None = None
 
     def stop_before_next(self) -> None:
@@ -119,10 +122,9 @@ class BatchWriter:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one batch; keeps the error, which Spark would flatten to text."""
         if self._stopping.is_set():
-            # A batch that was planned but not begun: it is in the offset log and runs again.
-            self.parked.set()
-            threading.Event().wait(600)
-            return
+            # Planned but not begun: it is in the offset log and runs at the next start. It must
+            # fail, not return: Spark would write it into the commit log.
+            raise BatchHeldBack(batch_id)
         try:
             self._write(rows, self._offsets.batch(BatchId(batch_id)))
         except Exception as error:
