@@ -163,7 +163,8 @@ class Running:
         query.prepare(runner.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.outputs, reader)
-        self._records.declare(runner.job.name, _facts(runner))
+        operators = query.stateful_operators(result)
+        self._records.declare(runner.job.name, _facts(runner, operators))
         runner.query = query.start(
             runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
         )
@@ -376,7 +377,7 @@ def _session_of(job: Job, spark: "SparkSession") -> "SparkSession":
     return copy
 
 
-def _facts(runner: Runner) -> Event:
+def _facts(runner: Runner, operators: list[str]) -> Event:
     """What holdfast knows of a job beyond what Spark tells."""
     job = runner.job
     return {
@@ -386,6 +387,7 @@ def _facts(runner: Runner) -> Event:
         "declared": str(job.declared),
         "proven": job.proven,
         "output_mode": job.output_mode.value,
+        "stateful_operators": operators,
         "reads": [
             {"kind": type(source).__name__, "options": redacted(source.options)}
             for source in job.reads

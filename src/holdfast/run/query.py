@@ -4,6 +4,7 @@ Spark writes `offsets/N`, then calls the batch writer here, then writes `commits
 gives the batch to every output, each of which writes it once by its own ledger.
 """
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -99,6 +100,22 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
             hint="make the result from the DataFrames that the function is given",
         )
     return result
+
+
+_STATEFUL = re.compile(
+    r"\b(Aggregate|Deduplicate\w*|Distinct|Join|GlobalLimit|FlatMapGroups\w*State\w*|"
+    r"TransformWithState\w*|SessionWindow\w*)\b"
+)
+
+
+def stateful_operators(result: DataFrame) -> list[str]:
+    """The operators of the plan that may keep state from batch to batch.
+
+    Spark marks what depends on a stream with `~`; a join with a table beside it is named, too.
+    """
+    plan = str(result._jdf.queryExecution().analyzed().treeString())  # noqa: SLF001
+    nodes = (re.match(r"[\s:|+-]*~(\w+)", line) for line in plan.splitlines())
+    return [node.group(1) for node in nodes if node and _STATEFUL.fullmatch(node.group(1))]
 
 
 class BatchHeldBack(Exception):
