@@ -161,6 +161,20 @@ def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> No
     assert {row["id"]: row["count"] for row in rows} == {0: 10, 1: 10}
 
 
+def test_a_sorted_aggregate_goes_to_several_outputs(place: Place) -> None:
+    def newest(rows: DataFrame) -> DataFrame:
+        grouped = rows.withColumn("k", F.col("id") % 2).groupBy("k")
+        return grouped.agg(F.max_by(F.struct("id", "text"), "id").alias("n")).select("k", "n.*")
+
+    outputs = [
+        sinks.delta_merge(str(place.home / name), keys=["k"], newest="id")
+        for name in ("table", "other")
+    ]
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline(*outputs, function=newest, output_mode="update"))
+    assert place.ids() == place.ids("other") == [8, 9]
+
+
 def test_new_columns_are_refused_or_added_on_request(place: Place) -> None:
     place.land("a.json", 0, 10)
     place.run(place.pipeline())

@@ -102,6 +102,7 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
     return result
 
 
+_MORE_PARTITIONS_THAN_ANY = 1_000_000
 _STATEFUL = re.compile(
     r"\b(Aggregate|Deduplicate\w*|Distinct|Join|GlobalLimit|FlatMapGroups\w*State\w*|"
     r"TransformWithState\w*|SessionWindow\w*)\b"
@@ -156,7 +157,9 @@ class BatchWriter:
             return
         # Cached, so that several outputs, or a count before the write, run the plan once: a
         # second run of a stateful plan is waste, and none at all poisons the checkpoint.
-        rows = rows.persist()
+        # Coalesced into more partitions than there are, which changes nothing but this: Spark
+        # cannot cache rows whose sort order names columns that the batch no longer has.
+        rows = rows.coalesce(_MORE_PARTITIONS_THAN_ANY).persist()
         try:
             sized = replace(batch, expected_rows=rows.count())
             for output in self._outputs:

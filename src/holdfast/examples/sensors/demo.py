@@ -61,11 +61,13 @@ class Wishes:
 class Demo:
     """One run of the demo in its home."""
 
-    def __init__(self, wishes: Wishes, settings: Settings, console: Console) -> None:
+    def __init__(
+        self, wishes: Wishes, settings: Settings, console: Console, *, began: float
+    ) -> None:
         self._wishes = wishes
         self._settings = settings
         self._console = console
-        self._began = time.monotonic()
+        self._began = began
         self._messages = tuple(
             simulator.messages(wishes.seed, wishes.messages, encoding=wishes.encoding)
         )
@@ -212,6 +214,7 @@ class Demo:
 
 def run(wishes: Wishes) -> int:
     """Play the demo and print what came of it; 0 if nothing was lost or duplicated, else 1."""
+    began = time.monotonic()
     console = Console(stderr=True)
     home = _fresh(wishes.home)
     code = 1
@@ -220,7 +223,7 @@ def run(wishes: Wishes) -> int:
             _ended_by_sigterm(),
             sender.wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
         ):
-            code = _played(Demo(wishes, settings, console), send, console)
+            code = _played(Demo(wishes, settings, console, began=began), send, console)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     finally:

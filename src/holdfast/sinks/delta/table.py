@@ -183,13 +183,19 @@ def _commit_start(
 
 
 def _nullable(kind: object) -> object:
-    """A type that takes nulls everywhere: what Spark infers of one query binds no later one."""
+    """A type that takes nulls everywhere and has no marks of the query, such as its watermark.
+
+    What Spark knows of one query binds no later one that reads or writes the table.
+    """
     if isinstance(kind, list):
         return [_nullable(one) for one in kind]
     if not isinstance(kind, dict):
         return kind
     marks = ("nullable", "containsNull", "valueContainsNull")
-    return {key: True if key in marks else _nullable(value) for key, value in kind.items()}
+    return {
+        key: True if key in marks else {} if key == "metadata" else _nullable(value)
+        for key, value in kind.items()
+    }
 
 
 def native_append(table: deltalake.DeltaTable) -> bool:
