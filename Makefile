@@ -61,7 +61,7 @@ test: setup ## all tests
 bench: setup ## measure against plain Spark
 	@$(BIN)/python -m bench $(ARGS)
 
-prove: setup ## kill a driver of every sink at every point, from files and from Kafka
+prove: setup ## kill a driver of every sink at every point; also on real S3 (needs Go) and HDFS
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
 SEEDS ?= 1 2 3 4 5

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import platform
 import statistics
 import sys
@@ -68,15 +69,24 @@ def _write(results: list[Result]) -> None:
     rounded = [
         {
             **dataclasses.asdict(result),
-            "samples": {k: [round(x, 2) for x in v] for k, v in result.samples.items()},
+            "samples": {side: _summary(samples) for side, samples in result.samples.items()},
         }
         for result in results
     ]
     machine = {
-        "cores": len(__import__("os").sched_getaffinity(0)),
+        "cores": os.cpu_count(),
         "python": platform.python_version(),
     }
     RESULTS.write_text(json.dumps({"machine": machine, "results": kept + rounded}, indent=1) + "\n")
+
+
+def _summary(samples: list[float]) -> dict[str, float]:
+    return {
+        "rounds": len(samples),
+        "median": round(statistics.median(samples), 3),
+        "smallest": round(min(samples), 3),
+        "largest": round(max(samples), 3),
+    }
 
 
 if __name__ == "__main__":

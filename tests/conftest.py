@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.examples.broker import Broker
 from holdfast.run import session
+from tests.servers import HdfsServer, S3Server
 
 
 @pytest.fixture(scope="session")
@@ -24,4 +25,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real Kafka broker for all tests of a run."""
     folder: Path = tmp_path_factory.mktemp("broker")
     with Broker(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One real S3 server for all tests of a run; built at the first time, which takes minutes."""
+    with S3Server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    """One real HDFS for all tests of a run."""
+    with HdfsServer(tmp_path_factory.mktemp("hdfs")) as running:
         yield running

@@ -51,8 +51,9 @@ def settings_page() -> str:
         ("checkpoints on S3", settings.ON_S3),
     )
     for when, group in groups:
-        for one in group:
-            lines.append(f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |")
+        lines += [
+            f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |" for one in group
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -45,6 +45,18 @@ def spark_line(line: str, spark: str, *, avro: bool = True) -> JarSet:
     return JarSet(name=f"spark-{line}", roots=(kafka, tokens, delta, *extra))
 
 
+# Hadoop asks for the bundle of all AWS clients, 640 MB. These modules of it, 9 MB, are what the
+# classes of S3A refer to, with what those need; Netty and Apache HttpClient are pyspark's. KMS is
+# left out: encryption on the client's side needs a further library anyway.
+SDK_MODULES = (
+    *("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client"),
+    *("annotations", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
+    *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
+    *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi"),
+    *("json-utils", "metrics-spi", "profiles", "protocol-core", "regions", "retries"),
+    *("retries-spi", "sdk-core", "third-party-jackson-core", "utils"),
+)
+
 SETS = (
     spark_line("4.0", "4.0.1"),
     spark_line("4.1", "4.1.1"),
@@ -56,7 +68,9 @@ SETS = (
         roots=(
             "org.apache.spark:spark-hadoop-cloud_2.13:4.1.1",
             "org.apache.hadoop:hadoop-aws:3.4.2",
-            "software.amazon.awssdk:bundle:2.29.52",
+            *(f"software.amazon.awssdk:{module}:2.29.52" for module in SDK_MODULES),
+            "software.amazon.eventstream:eventstream:1.0.1",
+            "org.reactivestreams:reactive-streams:1.0.4",
             "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.2.1",
             "org.wildfly.openssl:wildfly-openssl:2.1.4.Final",
         ),
@@ -65,6 +79,15 @@ SETS = (
     JarSet(
         name="kafka-broker",
         roots=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
+        beside_pyspark=False,
+    ),
+    # A NameNode and a DataNode for tests: the servers and all they need, in a few jars.
+    JarSet(
+        name="hdfs-server",
+        roots=(
+            "org.apache.hadoop:hadoop-client-minicluster:3.4.2",
+            "org.slf4j:slf4j-simple:1.7.36",
+        ),
         beside_pyspark=False,
     ),
 )

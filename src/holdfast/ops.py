@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
+from holdfast.model.definition import ForeachBatch, Job, Kafka
 from holdfast.run import session
 from holdfast.run.pipeline import Pipeline
 from holdfast.storage import urls
@@ -80,6 +81,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 master=master,
                 given={**pipeline.settings, **given},
                 on_s3=urls.is_s3(admitted.base.url),
+                reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
                 debug=debug,
             )
         except BaseException:
@@ -96,6 +98,13 @@ def run(  # noqa: PLR0913  one parameter an option of the command
             ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
             ender.start()
             ender.join(_END_SECONDS)
+
+
+def _places(job: Job) -> Iterator[str]:
+    """The paths that a job reads and writes."""
+    for end in (*job.reads, *(output.sink for output in job.writes)):
+        if not isinstance(end, Kafka | ForeachBatch):
+            yield end.path
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 # ruff: noqa: D102  a fake says what it does by what it stands for
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import deltalake
@@ -23,7 +24,14 @@ SCHEMA = StructType([StructField("id", LongType()), StructField("job", StringTyp
 class Driver:
     """One driver of a job, at a table."""
 
-    def __init__(self, path: Path, job: str = "j", epoch: int = 1, base: str = "/base") -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        job: str = "j",
+        epoch: int = 1,
+        base: str = "/base",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.life = Life(
             job=JobName(job),
             generation=Generation(1),
@@ -32,7 +40,7 @@ class Driver:
         )
         sink = DeltaAppend(path=str(path), partition_by=(), evolve=False, properties={})
         self.app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.table = LedgeredTable(sink, self.app_id, {})
+        self.table = LedgeredTable(sink, self.app_id, options or {})
         self.written = 0
 
     def start(self) -> "Driver":
@@ -79,8 +87,9 @@ def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> Written:
     )
 
 
-def rows(path: Path) -> list[tuple[int, str]]:
-    table = pa.table(deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path)).execute(
+def rows(path: Path | str, options: Mapping[str, str] | None = None) -> list[tuple[int, str]]:
+    found = deltalake.DeltaTable(path, storage_options=dict(options or {}) or None)
+    table = pa.table(deltalake.QueryBuilder().register("t", found).execute(
         "SELECT id, job FROM t ORDER BY job, id"
     ).read_all())  # fmt: skip
     return list(zip(table["id"].to_pylist(), table["job"].to_pylist(), strict=True))

@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102  a fake says what it does by what it stands for
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import deltalake
@@ -49,8 +49,9 @@ class Merging:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         *,
+        options: Mapping[str, str] | None = None,
         epoch: int = 1,
         keys: tuple[str, ...] = ("key",),
         newest: str | None = "at",
@@ -64,7 +65,7 @@ class Merging:
             path=str(path), keys=keys, newest=newest, partition_by=partition_by, properties={}
         )
         app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.sink = DeltaMergeSink(declared, app_id, {})
+        self.sink = DeltaMergeSink(declared, app_id, options or {})
         self.sink.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
 
     def write(self, number: int, *rows: Row, digest: str | None = None) -> Decision:

@@ -12,7 +12,7 @@ from holdfast.errors import OffsetsUnreadable
 from holdfast.model.batch import Batch, Life, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.run.batch import OffsetReader
-from holdfast.storage import ObjectStorage, open_store
+from holdfast.storage import Folder, open_store
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 LIFE = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j")
@@ -22,7 +22,7 @@ class Tree:
     """A checkpoint in the making."""
 
     def __init__(self, base: Path) -> None:
-        self.store: ObjectStorage = open_store(str(base))
+        self.store: Folder = open_store(str(base))
 
     def offsets(self, batch: int, *sources: object, version: int = 1) -> None:
         lines = [s if isinstance(s, str) else json.dumps(s) for s in sources]

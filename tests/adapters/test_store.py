@@ -4,9 +4,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from hdfs_native import Client, WriteOptions
+from tests.adapters.remotes import SERVERS, remote
+from tests.servers import HdfsServer, free_port
 
 from holdfast.errors import StorageUnavailable
-from holdfast.storage import Missing, Store, open_store
+from holdfast.storage import HdfsStorage, Missing, Store, open_store
 
 NAMES = [
     "plain", "two words", "100%", "a%20b", "k=a%2Fb", "a#b", "a?b", "a~b", "[x]", "it's", "a:b",
@@ -14,13 +17,21 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=["memory", "disk", *SERVERS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return open_store("memory://" if request.param == "memory" else str(tmp_path / "a b" / "ü%"))
+    match request.param:
+        case "memory":
+            return open_store("memory://")
+        case "disk":
+            return open_store(str(tmp_path / "a b" / "ü%"))
+        case server:
+            return open_store(*remote(request.getfixturevalue(server), "a b/ü"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_kept_as_it_is(store: Store, name: str) -> None:
+    if isinstance(store, HdfsStorage) and ":" in name:
+        pytest.skip("HDFS has no colon in its names")
     assert store.write(f"{name}/{name}", b"content")
     assert store.read(f"{name}/{name}") == b"content"
     assert store.names(name) == (name,)
@@ -142,3 +153,52 @@ def test_a_store_below_a_regular_file_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageUnavailable, match="file/base"):
         open_store(str(tmp_path / "file" / "base"))
+
+
+@pytest.mark.prove
+def test_a_draft_of_a_killed_writer_is_not_shown(hdfs: HdfsServer) -> None:
+    store = open_store(f"{hdfs.url}/drafts")
+    Client(hdfs.url).create("/drafts/.x.holdfast-draft", WriteOptions(create_parent=True)).close()
+    store.write("a", b"1")
+    assert store.names("") == ("a",)
+
+
+def test_nobody_listens_at_the_name_node() -> None:
+    with pytest.raises(StorageUnavailable, match="Connection refused"):
+        open_store(f"hdfs://127.0.0.1:{free_port()}/base").names("")
+
+
+def test_nobody_listens_at_the_bucket() -> None:
+    options = {
+        "aws_endpoint": f"http://127.0.0.1:{free_port()}",
+        "aws_allow_http": "true",
+        "aws_skip_signature": "true",
+        "aws_connect_timeout": "1s",
+        "aws_timeout": "1s",
+    }
+    with pytest.raises(StorageUnavailable, match="s3://bucket/base"):
+        open_store("s3://bucket/base", options).names("")
+
+
+KEYS = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_region": "region"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"aws_allow_http": "true"},
+        {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+        {"allow_http": "true", "timeout": "30s", "aws_connect_timeout": "5s"},
+        {"aws_s3_allow_unsafe_rename": "true", "max_retries": "3"},
+        {"google_service_account": "/no/such/file", "azure_storage_account_key": "a2V5"},
+        {"dfs.client.failover.max.attempts": "2"},
+    ],
+    ids=" ".join,
+)
+def test_one_mapping_serves_every_storage_and_delta_rs(more: dict[str, str]) -> None:
+    open_store("s3://bucket/base", {**KEYS, **more})
+
+
+def test_a_misspelt_option_is_said() -> None:
+    with pytest.raises(StorageUnavailable, match="aws_acces_key"):
+        open_store("s3://bucket/base", {"aws_acces_key": "key"})

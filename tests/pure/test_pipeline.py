@@ -256,6 +256,16 @@ def test_sources_are_values() -> None:
         sources.kafka("b:9092", ["a", ""])
 
 
+@pytest.mark.parametrize("path", ["hdfs://h:1/a b", "hdfs:///größe", "hdfs:/t/a#b"])
+def test_a_delta_table_on_hdfs_has_plain_letters(path: str) -> None:
+    """delta-rs writes such a table and does not find it again."""
+    for declare in (sinks.delta_append, lambda p: sinks.delta_merge(p, keys=["k"])):
+        with pytest.raises(OptionInvalid, match="plain letters" + ".*" + re.escape(path)):
+            declare(path)
+    sinks.files(path)
+    sinks.delta_append("hdfs://h:8020/lake/k=1/raw_v1.2-b")
+
+
 @pytest.mark.parametrize("path", ["/t/100%", "/t/a%20b", "file:///t/a%20b", "s3://b/k=a%2Fb"])
 def test_a_path_that_engines_read_in_two_ways(path: str) -> None:
     for declare in (

@@ -54,6 +54,10 @@ OBJECTS = {
         ("abfss://box@account.dfs.core.windows.net/c",) * 3
     ),
     "hdfs://host:8020/c": ("hdfs://host:8020/c",) * 3,
+    "HDFS://host:8020/C": ("hdfs://host:8020/C",) * 3,
+    "hdfs://host:8020/c/": ("hdfs://host:8020/c", "hdfs://host:8020/c/", "hdfs://host:8020/c/"),
+    "hdfs:///c": ("hdfs:///c",) * 3,
+    "hdfs:/c": ("hdfs:///c",) * 3,
 }  # fmt: skip
 
 
@@ -100,3 +104,13 @@ def test_what_s3a_serves(given: str) -> None:
 @pytest.mark.parametrize("given", ["gs://b/c", "/s3://b", "hdfs://h/c", "s3", "/s3/c"])
 def test_what_it_does_not(given: str) -> None:
     assert not urls.is_s3(given)
+
+
+@pytest.mark.parametrize("given", ["hdfs://h:1/c", "HDFS://h/c", "hdfs:///c", "hdfs:/c"])
+def test_what_is_on_hdfs(given: str) -> None:
+    assert urls.is_hdfs(given)
+
+
+@pytest.mark.parametrize("given", ["/hdfs/c", "hdfs", "./hdfs:/c", "s3://hdfs/c", "hdfs2://h/c"])
+def test_what_is_not(given: str) -> None:
+    assert not urls.is_hdfs(given)

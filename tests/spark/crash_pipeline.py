@@ -9,6 +9,7 @@ driver or from a Python worker of an executor. A marker file makes each crash ha
     written     the (first) sink has committed, Spark's commit log has not
 """
 
+import json
 import os
 import signal
 import threading
@@ -29,6 +30,8 @@ from holdfast.sinks.delta import append, merge, parquet
 from holdfast.sinks.delta.ledgered import LedgeredTable
 
 HOME = Path(os.environ["CRASH_HOME"])
+PLACE = os.environ.get("CRASH_PLACE") or str(HOME)
+STORAGE: dict[str, str] = json.loads(os.environ.get("CRASH_STORAGE") or "{}")
 SOURCE = os.environ["CRASH_SOURCE"]
 SINK = os.environ["CRASH_SINK"]
 POINT, _, BATCH = os.environ.get("CRASH_AT", "").partition("@")
@@ -144,9 +147,9 @@ def rows_of(given: DataFrame) -> DataFrame:
     return rows.mapInArrow(dying, SCHEMA) if POINT == "writing" else rows
 
 
-pipeline = Pipeline("crash", checkpoints=str(HOME / "checkpoints"))
-table = str(HOME / "table")
-other = str(HOME / "other")
+pipeline = Pipeline("crash", checkpoints=f"{PLACE}/checkpoints", storage=STORAGE)
+table = f"{PLACE}/table"
+other = f"{PLACE}/other"
 
 OUTPUTS = {
     "append": (sinks.delta_append(table),),

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import deltalake
@@ -33,11 +33,16 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One folder with a source, a sink and a checkpoint base; drivers come and go."""
+    """One folder with a source, a sink and a checkpoint base; drivers come and go.
+
+    With `place`, a URL, the table and the checkpoint base are there instead.
+    """
 
     home: Path
     source: str
     sink: str
+    place: str = ""
+    storage: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, crash_at: str) -> dict[str, str]:
         """What the crash pipeline is told."""
@@ -47,6 +52,8 @@ class Stage:
             "CRASH_SOURCE": self.source,
             "CRASH_SINK": self.sink,
             "CRASH_AT": crash_at,
+            "CRASH_PLACE": self.place,
+            "CRASH_STORAGE": json.dumps(dict(self.storage)),
             "PYSPARK_PYTHON": sys.executable,
         }
 
@@ -69,14 +76,19 @@ class Stage:
         """Run a driver to its end."""
         return ended(self.start(crash_at, *options))
 
+    def table(self, name: str) -> deltalake.DeltaTable:
+        """A table that the job writes."""
+        url = f"{self.place or self.home}/{name}"
+        return deltalake.DeltaTable(url, storage_options=dict(self.storage) or None)
+
     def ids(self, name: str = "table") -> Counter[int]:
         """How often each id is in a table."""
-        rows = deltalake.DeltaTable(str(self.home / name)).to_pyarrow_table()
+        rows = self.table(name).to_pyarrow_table()
         return Counter(rows.column("id").to_pylist())
 
     def by_key(self) -> Mapping[int, tuple[int, int]]:
         """The id and the count (1 where there is none) of each key of the table."""
-        table = deltalake.DeltaTable(str(self.home / "table")).to_pyarrow_table().to_pylist()
+        table = self.table("table").to_pyarrow_table().to_pylist()
         found = {row["k"]: (row["id"], row.get("count", 1)) for row in table}
         assert len(found) == len(table), "a key is there twice"
         return found

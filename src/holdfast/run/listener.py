@@ -28,7 +28,7 @@ from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.run import clock
 from holdfast.run.records import Event, Recorder, RunLog
-from holdfast.storage import ObjectStorage, open_store, urls
+from holdfast.storage import Folder, open_store, urls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ class Records(StreamingQueryListener):
         declared = self._declared.get(name, {})
         if not base:
             return None
-        store: ObjectStorage = open_store(base, self._storage)
+        store: Folder = open_store(base, self._storage)
         log = RunLog(store, folder, now, run)
         log.add(
             {

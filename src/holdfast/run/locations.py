@@ -16,7 +16,7 @@ from holdfast.errors import StorageUnavailable
 from holdfast.model import json
 from holdfast.model.definition import Job
 from holdfast.model.ids import BatchId, Generation, JobName
-from holdfast.storage import Missing, ObjectStorage, Store, open_store, urls
+from holdfast.storage import Folder, Missing, Store, open_store, urls
 
 _MOST_SIBLINGS = 200
 
@@ -26,7 +26,7 @@ class Base:
     """A checked checkpoint base and its storage."""
 
     url: str
-    store: ObjectStorage
+    store: Folder
 
     def location(self, job: JobName) -> str:
         """The job's checkpoint location."""

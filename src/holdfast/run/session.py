@@ -21,9 +21,18 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def build(
-    name: str, *, master: str | None, given: Mapping[str, str], on_s3: bool, debug: bool
+    name: str,
+    *,
+    master: str | None,
+    given: Mapping[str, str],
+    on_s3: bool,
+    debug: bool,
+    reaches_s3: bool = False,
 ) -> "SparkSession":
-    """A new session, or the one that `spark-submit` prepared."""
+    """A new session, or the one that `spark-submit` prepared.
+
+    `on_s3` says that checkpoints are there, `reaches_s3` that tables or files are.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251  how spark-submit tells it
@@ -36,7 +45,8 @@ def build(
         builder = builder.master(chosen_master)
         # The workers must be able to import what this process imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251
-    for key, value in _ours(chosen_master, own, on_s3=on_s3, submitted=submitted).items():
+    ours = _ours(chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted)
+    for key, value in ours.items():
         builder = builder.config(key, value)
     for key, value in own.items():
         builder = builder.config(key, value)
@@ -46,9 +56,12 @@ def build(
     return builder.getOrCreate()
 
 
-def _ours(master: str, own: Mapping[str, str], *, on_s3: bool, submitted: bool) -> dict[str, str]:
+def _ours(
+    master: str, own: Mapping[str, str], *, on_s3: bool, reaches_s3: bool, submitted: bool
+) -> dict[str, str]:
     """What holdfast adds: never a setting that the user made."""
-    sets = ["spark-" + spark_line()] + (["cloud-" + spark_line()] if on_s3 else [])
+    cloud = ["cloud-" + spark_line()] if on_s3 or reaches_s3 else []
+    sets = ["spark-" + spark_line(), *cloud]
     added = {s.key: s.value for s in settings.chosen(cores=_cores(master), on_s3=on_s3)}
     if not submitted and "delta-spark" not in own.get("spark.jars.packages", ""):
         paths = [str(path) for one in sets for path in jars.paths(one)]

@@ -1,11 +1,21 @@
 """Sinks: where a job's rows go. These functions declare one; nothing is opened yet."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OptionInvalid
-from holdfast.model.definition import DeltaAppend, DeltaMerge, FileSink, ForeachBatch, Output, Sink
+from holdfast.model.definition import (
+    DeltaAppend,
+    DeltaMerge,
+    FileSink,
+    ForeachBatch,
+    LedgeredSink,
+    Output,
+    Sink,
+)
 from holdfast.model.ids import OutputName
+from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,6 +24,7 @@ __all__ = ["delta_append", "delta_merge", "files", "foreach_batch"]
 
 Select = Callable[["DataFrame"], "DataFrame"]
 
+_PLAIN = re.compile(r"[A-Za-z0-9:/._=-]*")
 FILE_FORMATS = ("parquet", "json", "csv")
 
 
@@ -105,6 +116,12 @@ def _output(sink: Sink, path: str, select: Select | None, name: str | None) -> O
         raise OptionInvalid(
             f"expected a path without `%`, which engines read in two ways, found `{path}`",
             hint="choose another path for the output",
+        )
+    if isinstance(sink, LedgeredSink) and urls.is_hdfs(path) and not _PLAIN.fullmatch(path):
+        raise OptionInvalid(
+            "expected the path of a Delta table on HDFS in plain letters, which is what delta-rs"
+            f" finds again there, found `{path}`",
+            hint="choose a path of a-z, A-Z, 0-9 and `-_.=/` for the output",
         )
     last = path.rstrip("/").rsplit("/", 1)[-1]
     return Output(name=OutputName(name or last), sink=sink, select=select)

@@ -1,6 +1,8 @@
-"""Where checkpoints and records lie: one small port, and its implementation on object stores."""
+"""Where checkpoints and records lie: one small port, and its implementations."""
 
+from holdfast.storage.hdfs import HdfsStorage as HdfsStorage
 from holdfast.storage.objects import ObjectStorage as ObjectStorage
-from holdfast.storage.objects import open_store as open_store
+from holdfast.storage.open import Folder as Folder
+from holdfast.storage.open import open_store as open_store
 from holdfast.storage.store import Missing as Missing
 from holdfast.storage.store import Store as Store

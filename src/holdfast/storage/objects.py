@@ -17,8 +17,44 @@ from holdfast.storage.store import Missing
 
 T = TypeVar("T")
 
+_VENDORS = ("aws_", "azure_", "google_")
+_VENDOR_OF = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_", "az": "azure_"}
+_CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_max_frame_size",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+_DELTA_ONLY = frozenset(
+    {
+        "aws_s3_allow_unsafe_rename",
+        "aws_s3_locking_provider",
+        "delta_dynamo_table_name",
+        "max_retries",
+        "object_store_concurrency_limit",
+        "retry_timeout",
+    }
+)
 
-def open_store(url: str, options: Mapping[str, str] | None = None) -> "ObjectStorage":
+
+def open_folder(url: str, options: Mapping[str, str]) -> "ObjectStorage":
     """The folder that a path or URL names, made if it is local and not there."""
     try:
         if url.startswith("memory:"):
@@ -26,11 +62,34 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> "ObjectSto
         if urls.is_local(url):
             folder = urls.local_path(url)
             return ObjectStorage(LocalStore(folder, mkdir=True, automatic_cleanup=True), url)
-        given = dict(options or {})
-        backend = from_url(urls.for_rust(url), **given)  # type: ignore[call-overload]  # any store's
+        place = urls.for_rust(url)
+        store, client = _for_obstore(place, options)
+        backend = from_url(place, client_options=client, **store)  # type: ignore[call-overload]
         return ObjectStorage(backend, url)
     except (BaseError, OSError, ValueError) as error:
-        raise _unavailable(url, "", error) from error
+        raise unavailable(url, "", error) from error
+
+
+def _for_obstore(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """One mapping of options as delta-rs takes it -> options of the store and of its HTTP client.
+
+    delta-rs takes both in one mapping and ignores what it does not know. obstore wants them apart
+    and refuses what it does not know, which is how a misspelt key is noticed. Left out is what is
+    known to be for others: other vendors' keys, delta-rs's own, and Hadoop's, which have dots.
+    """
+    store: dict[str, str] = {}
+    client: dict[str, str] = {}
+    own = _VENDOR_OF.get(urls.scheme(url), "")
+    others = tuple(vendor for vendor in _VENDORS if vendor != own)
+    for key, value in ((given.lower(), value) for given, value in options.items()):
+        bare = key.removeprefix(own)
+        if key in _DELTA_ONLY or "." in key or key.startswith(others):
+            continue
+        if bare in _CLIENT_OPTIONS:
+            client[bare] = value
+        else:
+            store[key] = value
+    return store, client
 
 
 class ObjectStorage:
@@ -53,7 +112,7 @@ class ObjectStorage:
         except FileNotFoundError:
             return Missing(path=path)
         except (BaseError, OSError) as error:
-            raise _unavailable(self._url, path, error) from error
+            raise unavailable(self._url, path, error) from error
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
         """Put the content whole; with `create`, only if the name is free."""
@@ -63,8 +122,15 @@ class ObjectStorage:
         except (AlreadyExistsError, FileExistsError):
             return False
         except (BaseError, OSError) as error:
-            raise _unavailable(self._url, path, error) from error
+            raise unavailable(self._url, path, error) from error
         return True
+
+    def size(self, path: str) -> int:
+        """How many bytes a file has that is there."""
+        try:
+            return obstore.head(self.backend, path)["size"]
+        except (BaseError, OSError) as error:
+            raise unavailable(self._url, path, error) from error
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names of files and folders directly in a folder, sorted."""
@@ -78,7 +144,9 @@ class ObjectStorage:
     def _listed(self, folder: str) -> tuple[str, ...]:
         listing = obstore.list_with_delimiter(self.backend, folder or None)
         paths = [meta["path"] for meta in listing["objects"]] + list(listing["common_prefixes"])
-        return tuple(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
+        # Hadoop marks a folder on S3 by an empty object, which is listed as if it were inside.
+        inside = (path.strip("/") for path in paths if path.strip("/") not in ("", folder))
+        return tuple(path.rsplit("/", 1)[-1] for path in inside)
 
     def _answered(self, path: str, ask: Callable[[], T], absent: T) -> T:
         try:
@@ -86,10 +154,11 @@ class ObjectStorage:
         except FileNotFoundError:
             return absent
         except (BaseError, OSError) as error:
-            raise _unavailable(self._url, path, error) from error
+            raise unavailable(self._url, path, error) from error
 
 
-def _unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
+def unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
+    """What the storage said, in one sentence."""
     where = f"{url}/{path}" if path else url
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     full = "No space left" in reason or "quota" in reason.lower()

@@ -14,12 +14,19 @@ _FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
 def scheme(url: str) -> str:
     """The URL's scheme, in small letters; `file` for a plain path."""
     found = urlsplit(url).scheme.lower()
+    if found == "hdfs" and url[len(found) :].startswith(":/"):
+        return found  # Hadoop also spells the default file system so, with one slash
     return found if "://" in url and found else "file"
 
 
 def is_s3(url: str) -> bool:
     """Whether the place is in a bucket that S3A serves."""
     return scheme(url) in ("s3", "s3a", "s3n")
+
+
+def is_hdfs(url: str) -> bool:
+    """Whether the place is on HDFS."""
+    return scheme(url) == "hdfs"
 
 
 def is_local(url: str) -> bool:
@@ -55,4 +62,7 @@ def for_spark(url: str) -> str:
 
 def _spelled(url: str, names: dict[str, str]) -> str:
     found = scheme(url)
-    return names.get(found, found) + url[len(found) :]
+    rest = url[len(found) :]
+    if not rest.startswith("://"):  # no host and one slash, as Hadoop allows it
+        rest = f"://{rest.removeprefix(':')}"
+    return names.get(found, found) + rest

@@ -13,6 +13,7 @@ from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
+from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.parquet import AddedFile
@@ -61,8 +62,7 @@ class DeltaAppendSink:
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         store = self._ledgered.store
         if self._size.small(batch):
-            collected = rows.toArrow()
-            self._size.saw(collected.num_rows, collected.nbytes)
+            collected = self._size.collected(rows)
             data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
             return parquet.by_driver(store, folder, data, head.partition_by)
         files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
@@ -89,6 +89,7 @@ class DeltaAppendSink:
     def _write_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
         from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
+        tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
         try:
             (
                 rows.write.format("delta")

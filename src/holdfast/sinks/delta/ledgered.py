@@ -18,7 +18,7 @@ from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.log import Head, LogTail
 from holdfast.sinks.delta.parquet import AddedFile
-from holdfast.storage import ObjectStorage, open_store
+from holdfast.storage import Folder, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ class LedgeredTable:
         )
 
     @functools.cached_property
-    def store(self) -> ObjectStorage:
+    def store(self) -> Folder:
         """The table's folder."""
         return open_store(self.place.path, self.place.options)
 

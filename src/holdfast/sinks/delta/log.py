@@ -23,7 +23,7 @@ from holdfast.model.version import VERSION
 from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.parquet import AddedFile
-from holdfast.storage import Missing, ObjectStorage
+from holdfast.storage import Folder, Missing
 
 _IDLE_SECONDS = 600.0
 
@@ -46,7 +46,7 @@ class Head:
 class LogTail:
     """Follows a table's log with constant work a batch."""
 
-    def __init__(self, place: tables.Place, store: ObjectStorage, app_id: str) -> None:
+    def __init__(self, place: tables.Place, store: Folder, app_id: str) -> None:
         self._place = place
         self._store = store
         self._app_id = app_id

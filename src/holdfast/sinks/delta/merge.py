@@ -90,8 +90,7 @@ class DeltaMergeSink:
         return self._table_bytes <= MODERATE_BYTES
 
     def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
-        collected = rows.toArrow()
-        self._size.saw(collected.num_rows, collected.nbytes)
+        collected = self._size.collected(rows)
         newest = self._newest(
             collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
         )
@@ -164,6 +163,7 @@ class DeltaMergeSink:
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         spark = rows.sparkSession
+        tables.require_exclusive_commits(self._ledgered.place, spark)
         values = (
             self._ledgered.app_id,
             str(ledger.pack(batch.life.epoch, batch.id)),

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.model.batch import Batch, Unknown
 from holdfast.sinks.delta import stats
-from holdfast.storage import Missing, ObjectStorage, urls
+from holdfast.storage import Folder, Missing, urls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SMALL_ROWS = 200_000
 SMALL_BYTES = 64 << 20
+_GUESSED_BYTES_A_ROW = 1_000.0
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FOOTER_THREADS = 8
 _FOOTER_BYTES = 64 << 10
@@ -55,7 +55,8 @@ class BatchSize:
 
     def __init__(self) -> None:
         self._rows: int | None = None
-        self._bytes_a_row = 0.0
+        self._bytes_a_row = _GUESSED_BYTES_A_ROW
+        self._too_much = False
 
     def saw(self, rows: int, size: int) -> None:
         """Remember what the last batch turned out to be."""
@@ -66,13 +67,25 @@ class BatchSize:
         """Whether the driver may collect this batch."""
         expected = batch.expected_rows
         rows = self._rows if isinstance(expected, Unknown) else expected
-        if rows is None:
+        if rows is None or self._too_much:
             return False
         return rows <= SMALL_ROWS and rows * self._bytes_a_row <= SMALL_BYTES
 
+    def collected(self, rows: "DataFrame") -> pa.Table:
+        """The rows on the driver; if they turn out too many for it, later batches are not tried.
+
+        Spark refuses to collect more than the driver is set to take. The batch then fails, runs
+        again, and goes through the executors.
+        """
+        self._too_much = True
+        table = rows.toArrow()
+        self._too_much = False
+        self.saw(table.num_rows, table.nbytes)
+        return table
+
 
 def by_driver(
-    store: ObjectStorage, folder: str, rows: pa.Table, partition_by: tuple[str, ...]
+    store: Folder, folder: str, rows: pa.Table, partition_by: tuple[str, ...]
 ) -> list[AddedFile]:
     """Write the collected rows, one file a partition of the table."""
     actions = []
@@ -88,7 +101,7 @@ def by_driver(
 
 
 def by_executors(
-    store: ObjectStorage, table: str, folder: str, rows: "DataFrame", partition_by: tuple[str, ...]
+    store: Folder, table: str, folder: str, rows: "DataFrame", partition_by: tuple[str, ...]
 ) -> list[AddedFile]:
     """Have the executors write the rows with Spark's Parquet writer, then read the footers."""
     writer = (
@@ -104,7 +117,7 @@ def by_executors(
         return list(pool.map(lambda path: _of_file(store, path), _parquet_files(store, folder)))
 
 
-def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
+def _parquet_files(store: Folder, folder: str) -> Iterator[str]:
     for name in store.names(folder):
         path = f"{folder}/{name}"
         if name.startswith(("_", ".")):
@@ -115,8 +128,8 @@ def _parquet_files(store: ObjectStorage, folder: str) -> Iterator[str]:
             yield from _parquet_files(store, path)
 
 
-def _of_file(store: ObjectStorage, path: str) -> AddedFile:
-    size = obstore.head(store.backend, path)["size"]
+def _of_file(store: Folder, path: str) -> AddedFile:
+    size = store.size(path)
     tail = _tail(store, path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > len(tail):
@@ -124,7 +137,7 @@ def _of_file(store: ObjectStorage, path: str) -> AddedFile:
     return _action(path, size, _values_in(path), pq.read_metadata(pa.BufferReader(tail)))
 
 
-def _tail(store: ObjectStorage, path: str, size: int) -> bytes:
+def _tail(store: Folder, path: str, size: int) -> bytes:
     found = store.read(path, last=size)
     return b"" if isinstance(found, Missing) else found
 

@@ -170,6 +170,7 @@ def _commit_start(
             post_commithook_properties=NO_HOOKS,
         )
         return
+    require_exclusive_commits(place, spark)
     batch = last.batch if not isinstance(last, Nothing | Unknown) else None
     empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
     (
@@ -196,6 +197,24 @@ def _nullable(kind: object) -> object:
         key: True if key in marks else {} if key == "metadata" else _nullable(value)
         for key, value in kind.items()
     }
+
+
+def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
+    """Raise where Spark's Delta writer would not notice that another writer was first.
+
+    On S3 its default log store overwrites: two drivers could both commit one version, and the
+    fence would not hold. holdfast's own commits and delta-rs's are conditional there.
+    """
+    if not urls.is_s3(place.path):
+        return
+    chosen = (f"spark.delta.logStore.{name}" for name in ("class", "s3a.impl", "s3.impl"))
+    if any(spark.conf.get(key, None) for key in chosen):
+        return
+    raise SinkRefused(
+        f"expected commits to `{place.path}` that only one writer can make, found that this one"
+        " must go through Spark's Delta writer, whose default log store on S3 overwrites",
+        hint="set `spark.delta.logStore.s3a.impl` to a log store that is safe with several writers",
+    )
 
 
 def native_append(table: deltalake.DeltaTable) -> bool:

@@ -1,0 +1,136 @@
+"""Storage on HDFS, through hdfs-native: a client without Java, Hadoop or libhdfs.
+
+    <folder>/.<random>.holdfast-draft    a file that is being written
+
+HDFS shows a file from its first byte on, and gives an exclusively created name to a writer that
+may die before the last one. So every file is written under a draft's name, and renamed when it is
+whole: one operation of the NameNode, which refuses a name that is taken unless it is told to
+replace it. What a killed writer leaves is a draft, which `names` does not show.
+"""
+
+import contextlib
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from holdfast.errors import StorageUnavailable
+from holdfast.storage.objects import unavailable
+from holdfast.storage.store import Missing
+
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileReader
+
+T = TypeVar("T")
+
+_DRAFT = ".holdfast-draft"
+# The client's own 15 attempts take many minutes to say that nobody listens; these take 8 seconds.
+_DEFAULTS = {"dfs.client.failover.max.attempts": "3"}
+
+
+def open_folder(url: str, options: Mapping[str, str]) -> "HdfsStorage":
+    """The folder that an `hdfs:` URL names.
+
+    Options are Hadoop's own settings; Hadoop's files in HADOOP_CONF_DIR are read where there are
+    any, as for a name service of several NameNodes or for a URL that names no host.
+    """
+    try:
+        from hdfs_native import Client  # noqa: PLC0415  an extra: most users have no HDFS
+    except ImportError as error:
+        raise StorageUnavailable(
+            f"expected the package `hdfs-native` to use `{url}` with, found none",
+            hint="pip install 'holdfast[hdfs]'",
+        ) from error
+    parts = urlsplit(url)
+    try:
+        # Settings of Hadoop have dots in their names; others are for other vendors' storage.
+        given = {key: value for key, value in options.items() if "." in key}
+        host = f"hdfs://{parts.netloc}" if parts.netloc else None
+        client = Client(host, {**_DEFAULTS, **given})
+    except (OSError, RuntimeError, ValueError) as error:
+        raise unavailable(url, "", error) from error
+    root = url.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
+    return HdfsStorage(client, f"/{root}" if root else "", url)
+
+
+class HdfsStorage:
+    """A Store on HDFS."""
+
+    def __init__(self, client: "Client", root: str, url: str) -> None:
+        self._client = client
+        self._root = root
+        self._url = url
+
+    def read(self, path: str, *, last: int | None = None) -> bytes | Missing:
+        """The whole content, or its last so many bytes."""
+        missing: bytes | Missing = Missing(path=path)
+        return self._answered(
+            path, lambda: _content(self._client.read(self._at(path)), last), missing
+        )
+
+    def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
+        """Put the content whole; with `create`, only if the name is free."""
+        target = self._at(path)
+        draft = f"{target.rpartition('/')[0]}/.{secrets.token_hex(8)}{_DRAFT}"
+        try:
+            return self._put(draft, target, data, create=create)
+        except (OSError, RuntimeError) as error:
+            raise self._unavailable(path, error) from error
+
+    def size(self, path: str) -> int:
+        """How many bytes a file has that is there."""
+        try:
+            return self._client.get_file_info(self._at(path)).length
+        except (OSError, RuntimeError) as error:
+            raise self._unavailable(path, error) from error
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names of files and folders directly in a folder, sorted."""
+        nothing: tuple[str, ...] = ()
+        return self._answered(folder, lambda: self._listed(self._at(folder)), nothing)
+
+    def delete(self, path: str) -> None:
+        """Remove one file; nothing happens if there is none."""
+        self._answered(path, lambda: self._client.delete(self._at(path)), absent=False)
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}".rstrip("/") or "/"
+
+    def _put(self, draft: str, target: str, data: bytes, *, create: bool) -> bool:
+        from hdfs_native import WriteOptions  # noqa: PLC0415  an extra
+
+        try:
+            with self._client.create(draft, WriteOptions(create_parent=True)) as file:
+                file.write(data)
+            self._client.rename(draft, target, overwrite=not create)
+        except BaseException as error:
+            with contextlib.suppress(OSError, RuntimeError):
+                self._client.delete(draft)
+            if create and isinstance(error, FileExistsError):
+                return False
+            raise
+        return True
+
+    def _listed(self, folder: str) -> tuple[str, ...]:
+        paths = (status.path for status in self._client.list_status(folder))
+        # The status of a file that was asked for as a folder is the file's own.
+        names = (path.rsplit("/", 1)[-1] for path in paths if path != folder)
+        return tuple(sorted(name for name in names if not name.endswith(_DRAFT)))
+
+    def _answered(self, path: str, ask: Callable[[], T], absent: T) -> T:
+        try:
+            return ask()
+        except FileNotFoundError:
+            return absent
+        except (OSError, RuntimeError) as error:
+            raise self._unavailable(path, error) from error
+
+    def _unavailable(self, path: str, error: Exception) -> StorageUnavailable:
+        # What the NameNode refuses is a RuntimeError whose text goes on with a Java stack trace.
+        return unavailable(self._url, path, OSError(str(error).split("\\n", 1)[0]))
+
+
+def _content(file: "FileReader", last: int | None) -> bytes:
+    size = len(file)
+    wanted = size if last is None else min(size, last)
+    return file.read_range(size - wanted, wanted) if wanted else b""
