@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.measure import Result, at_least, at_most
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
-from holdfast.run.driver import Wishes, admitted, launch
+from holdfast.run.admission import Wishes, admitted
+from holdfast.run.driver import launch
 from holdfast.run.pipeline import Pipeline
 
 BATCH_ROWS = 10_000

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0
 
 
-class _Server:
+class _Server(ABC):
     """Processes that live as long as the `with` block."""
 
     def __init__(self, folder: Path) -> None:
@@ -49,9 +50,9 @@ class _Server:
     ) -> None:
         self.stop()
 
+    @abstractmethod
     def start(self) -> None:
         """Return when the server answers."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """End the processes, the last one started first; their files stay."""

@@ -61,9 +61,9 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     say: Say,
 ) -> None:
     """Run the jobs until they are done or the process is told to stop."""
-    from holdfast.run import driver  # noqa: PLC0415  it imports pyspark, which takes a second
+    from holdfast.run import admission, driver  # noqa: PLC0415  it imports pyspark, which takes a second
 
-    wishes = driver.Wishes(
+    wishes = admission.Wishes(
         dev=dev,
         once=once,
         grace=grace,
@@ -72,9 +72,9 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     )
     chosen = pipeline.chosen(names)
     with _stop_signals() as stop:
-        admitted = driver.admitted(pipeline.declaration, chosen, wishes)
-        for runner in admitted.runners:
-            say(f"{runner.job.name}: checkpoint {runner.life.location}, epoch {runner.life.epoch}")
+        admitted = admission.admitted(pipeline.declaration, chosen, wishes)
+        for one in admitted.jobs:
+            say(f"{one.job.name}: checkpoint {one.life.location}, epoch {one.life.epoch}")
         try:
             spark = session.build(
                 pipeline.name,
@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 debug=debug,
             )
         except BaseException:
-            driver.release(admitted.base, admitted.runners)
+            admission.release(admitted.base, admitted.jobs)
             raise
         try:
             running = driver.launch(admitted, spark, wishes, say)

@@ -30,8 +30,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_kept_as_it_is(store: Store, name: str) -> None:
-    if isinstance(store, HdfsStorage) and ":" in name:
-        pytest.skip("HDFS has no colon in its names")
+    if isinstance(store, HdfsStorage):
+        name = name.replace(":", "-")  # which HDFS has not in its names
     assert store.write(f"{name}/{name}", b"content")
     assert store.read(f"{name}/{name}") == b"content"
     assert store.names(name) == (name,)

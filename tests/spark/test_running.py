@@ -24,7 +24,7 @@ from holdfast.errors import (
     SourceUnavailable,
 )
 from holdfast.examples.broker import Broker
-from holdfast.run import driver
+from holdfast.run import admission, driver
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +69,7 @@ class Place:
 
     def run(self, declared: Pipeline, *accepted: str) -> None:
         """Run once to the end."""
-        wishes = driver.Wishes(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        wishes = admission.Wishes(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
         driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
 
     def ids(self, name: str = "table") -> list[int]:
@@ -290,7 +290,7 @@ def test_stopping_lets_the_batch_finish_and_commit(place: Place) -> None:
     declared = place.pipeline(sinks.foreach_batch(slowly, name="slow"), place.append())
     place.land("a.json", 0, 10)
     running = driver.start(
-        declared.declaration, declared.jobs, place.spark, driver.Wishes(dev=True)
+        declared.declaration, declared.jobs, place.spark, admission.Wishes(dev=True)
     )
     assert begun.wait(60)
     running.stop(grace=30)

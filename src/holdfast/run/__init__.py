@@ -3,6 +3,7 @@
 pipeline.py   declaring jobs
 locations.py  where a job's checkpoint and records lie, and what is refused
 lease.py      one live driver a job
+admission.py  may these jobs run, and by this driver?
 session.py    a Spark session with the settings and jars that holdfast chooses
 batch.py      the offset log -> a Batch with its digest
 query.py      one job -> one streaming query

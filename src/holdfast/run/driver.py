@@ -1,9 +1,6 @@
-"""All jobs of a run: check, take the leases, start the queries, watch, restart, stop.
+"""All jobs of a run: start the queries, watch, restart, stop.
 
-The order of a start, and why:
-  1. locations are checked          a wrong declaration must not touch anything
-  2. the ledgers are read           they know the epoch and the location of earlier drivers
-  3. the lease is taken             from here on other drivers are told to stay away
+After admission (`admission.py`, steps 1 to 3) come:
   4. the sinks are prepared         from here on older drivers cannot write
   5. the query is started           so that no batch runs before the fence stands
 """
@@ -14,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.diagnose import locations as rules
 from holdfast.errors import DriverFenced, HoldfastError
-from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import Declaration, DeltaTable, Job, Sink
-from holdfast.model.ids import Epoch, Generation
+from holdfast.model.batch import Life
+from holdfast.model.definition import Declaration, Job
 from holdfast.model.lease import Lease
-from holdfast.run import failure, lease, locations, query
+from holdfast.run import admission, failure, lease, query
+from holdfast.run.admission import Admitted, AdmittedJob, Wishes, path_of
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
 from holdfast.run.listener import Records, redacted
@@ -39,18 +35,6 @@ _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """How a run is to behave."""
-
-    dev: bool = False
-    once: bool = False
-    grace: float = 60.0
-    restarts: int = 5
-    lease_ms: int = lease.TTL_MS
-    accepted: frozenset[str] = frozenset()
-
-
 def _silent(_: str) -> None:
     """Say nothing."""
 
@@ -60,12 +44,9 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Runner:
-    """One job while it runs: its lease, its sinks, its query, and how often it was restarted."""
+    """One job while it runs: its query, and how often it was restarted."""
 
-    job: Job
-    life: Life
-    lease: Lease
-    outputs: tuple[query.OpenOutput, ...]
+    admitted: AdmittedJob
     writer: query.BatchWriter | None = None
     query: "StreamingQuery | None" = None
     restarts: int = 0
@@ -75,11 +56,21 @@ class Runner:
     error: HoldfastError | None = None
     lost: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def job(self) -> Job:
+        """What was declared."""
+        return self.admitted.job
+
+    @property
+    def life(self) -> Life:
+        """Who writes."""
+        return self.admitted.life
+
 
 class Running:
     """Jobs that were started: watch them, stop them."""
 
-    def __init__(self, jobs: "Admitted", spark: "SparkSession", wishes: Wishes, say: "Say") -> None:
+    def __init__(self, jobs: Admitted, spark: "SparkSession", wishes: Wishes, say: "Say") -> None:
         base, storage = jobs.base, jobs.pipeline.storage
         self._spark = spark
         self._wishes = wishes
@@ -143,7 +134,7 @@ class Running:
     def add(self, runner: Runner) -> None:
         """Begin to keep a job's lease."""
         self._runners.append(runner)
-        self._keeper.keep(runner.lease)
+        self._keeper.keep(runner.admitted.lease)
 
     def launch_all(self) -> None:
         """Start the queries, each after those whose tables it reads; with `once` one by one."""
@@ -160,9 +151,9 @@ class Running:
     def _launch(self, runner: Runner) -> None:
         session = _session_of(runner.job, self._spark)
         result = query.result_of(runner.job, session)
-        query.prepare(runner.outputs, runner.life, result)
+        query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
-        runner.writer = query.BatchWriter(runner.outputs, reader)
+        runner.writer = query.BatchWriter(runner.admitted.outputs, reader)
         operators = query.stateful_operators(result)
         self._records.declare(runner.job.name, _facts(runner, operators))
         runner.query = query.start(
@@ -260,109 +251,22 @@ def start(
     pipeline: Declaration, jobs: Sequence[Job], spark: "SparkSession", wishes: Wishes
 ) -> Running:
     """Check, take the leases and start the jobs on a session that exists."""
-    return launch(admitted(pipeline, jobs, wishes), spark, wishes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
-    """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
-
-    pipeline: Declaration
-    base: locations.Base
-    runners: tuple[Runner, ...]
-
-
-def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
-    """Steps 1 to 3 of a start: raises before Spark, or gives back every lease it took."""
-    base = locations.checked(
-        pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
-    )
-    runners: list[Runner] = []
-    try:
-        for job in _in_order(jobs):
-            runners.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
-    except HoldfastError:
-        release(base, runners)
-        raise
-    return Admitted(pipeline=pipeline, base=base, runners=tuple(runners))
-
-
-def release(base: locations.Base, runners: Sequence[Runner]) -> None:
-    """Give back leases of jobs that were not started."""
-    keeper = lease.Keeper(base.store, lambda _: None)
-    for runner in runners:
-        keeper.keep(runner.lease)
-    keeper.close()
+    return launch(admission.admitted(pipeline, jobs, wishes), spark, wishes)
 
 
 def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes, say: Say = _silent) -> Running:
     """Steps 4 and 5 of a start."""
     running = Running(jobs, spark, wishes, say)
-    for runner in jobs.runners:
-        running.add(runner)
+    for job in jobs.jobs:
+        running.add(Runner(admitted=job))
     try:
         running.launch_all()
     except BaseException as error:
         running.stop(grace=0)
         if isinstance(error, HoldfastError) or not isinstance(error, Exception):
             raise
-        raise failure.explained(jobs.runners[0].job, error, None).error from error
+        raise failure.explained(jobs.jobs[0].job, error, None).error from error
     return running
-
-
-def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wishes) -> Runner:
-    location = base.location(job.name)
-    recorded = locations.identity(base.store, job.name)
-    generation = recorded.generation if recorded else Generation(1)
-    outputs = query.opened_outputs(job, generation, pipeline.storage)
-    ledgers = {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
-    known = {} if recorded is None else {"its records": recorded.location}
-    known |= locations.recorded_beside(base, job.name, pipeline.storage)
-    highest = Epoch(0)
-    for name, last in ledgers.items():
-        if isinstance(last, Unknown):
-            continue
-        highest = Epoch(max(highest, last.epoch))
-        if isinstance(last.location, str):
-            known[f"the ledger in output `{name}`"] = last.location
-    done = locations.last_committed(base.store, job.name)
-    for refusal in (
-        rules.of_record(job.name, location, known),
-        *(rules.of_ledger(job.name, name, last, done) for name, last in ledgers.items()),
-    ):
-        if refusal is not None and refusal.code not in wishes.accepted:
-            raise refusal
-    held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
-    locations.record_identity(
-        base.store, job.name, locations.Identity(location=location, generation=generation)
-    )
-    life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
-    return Runner(job=job, life=life, lease=held, outputs=outputs)
-
-
-def _in_order(jobs: Sequence[Job]) -> list[Job]:
-    """Writers of a table before its readers; otherwise as declared."""
-    ordered: list[Job] = []
-    waiting = list(jobs)
-    while waiting:
-        tables = {p for other in waiting for p in _written(other)}
-        free = [job for job in waiting if not (_read(job) & (tables - _written(job)))]
-        ordered += free or waiting
-        waiting = [job for job in waiting if job not in ordered]
-    return ordered
-
-
-def _read(job: Job) -> set[str]:
-    return {urls.canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
-
-
-def _written(job: Job) -> set[str]:
-    paths = (_path(output.sink) for output in job.writes)
-    return {urls.canonical(path) for path in paths if path}
-
-
-def _path(sink: Sink) -> str:
-    return str(getattr(sink, "path", ""))
 
 
 def _session_of(job: Job, spark: "SparkSession") -> "SparkSession":
@@ -393,7 +297,7 @@ def _facts(runner: Runner, operators: list[str]) -> Event:
             for source in job.reads
         ],
         "writes": [
-            {"name": o.name, "kind": type(o.sink).__name__, "path": _path(o.sink)}
+            {"name": o.name, "kind": type(o.sink).__name__, "path": path_of(o.sink)}
             for o in job.writes
         ],
     }

@@ -131,10 +131,10 @@ class Pipeline:
 
     def start(self, spark: "SparkSession", *, dev: bool = False) -> "Running":
         """Start every job on a session that exists already, as in a notebook; returns at once."""
-        from holdfast.run import driver, session  # noqa: PLC0415  a declaration needs no pyspark
+        from holdfast.run import admission, driver, session  # noqa: PLC0415  a declaration needs no pyspark
 
         session.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
-        return driver.start(self.declaration, self.jobs, spark, driver.Wishes(dev=dev))
+        return driver.start(self.declaration, self.jobs, spark, admission.Wishes(dev=dev))
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)

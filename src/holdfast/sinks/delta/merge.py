@@ -186,7 +186,7 @@ class DeltaMergeSink:
         except PySparkException as error:
             raise refused(self._sink.path, error) from error
         finally:
-            # Unset, or the next write of this session would pass for the same transaction.
+            # Unset, or the next write would pass for the same transaction.
             for setting in _TXN_SETTINGS:
                 spark.conf.unset(setting)
         decision = self._ledgered.verify(batch)

@@ -1,0 +1,128 @@
+"""Steps 1 to 3 of a start: may these jobs run, and by this driver? No Spark is needed to tell.
+
+1. locations are checked          a wrong declaration must not touch anything
+2. the ledgers are read           they know the epoch and the location of earlier drivers
+3. the lease is taken             from here on other drivers are told to stay away
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.diagnose import locations as rules
+from holdfast.errors import HoldfastError
+from holdfast.model.batch import Life, Unknown
+from holdfast.model.definition import Declaration, DeltaTable, Job, Sink
+from holdfast.model.ids import Epoch, Generation
+from holdfast.model.lease import Lease
+from holdfast.run import lease, locations, query
+from holdfast.storage import urls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a run is to behave."""
+
+    dev: bool = False
+    once: bool = False
+    grace: float = 60.0
+    restarts: int = 5
+    lease_ms: int = lease.TTL_MS
+    accepted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmittedJob:
+    """A job that may start: who writes for it now, and where it writes to."""
+
+    job: Job
+    life: Life
+    lease: Lease
+    outputs: tuple[query.OpenOutput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
+
+    pipeline: Declaration
+    base: locations.Base
+    jobs: tuple[AdmittedJob, ...]
+
+
+def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
+    """The jobs with their leases; raises at the first that may not start, with no lease kept."""
+    base = locations.checked(
+        pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
+    )
+    taken: list[AdmittedJob] = []
+    try:
+        for job in _in_order(jobs):
+            taken.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
+    except HoldfastError:
+        release(base, taken)
+        raise
+    return Admitted(pipeline=pipeline, base=base, jobs=tuple(taken))
+
+
+def release(base: locations.Base, jobs: Sequence[AdmittedJob]) -> None:
+    """Give back leases of jobs that were not started."""
+    keeper = lease.Keeper(base.store, lambda _: None)
+    for job in jobs:
+        keeper.keep(job.lease)
+    keeper.close()
+
+
+def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wishes) -> AdmittedJob:
+    location = base.location(job.name)
+    recorded = locations.identity(base.store, job.name)
+    generation = recorded.generation if recorded else Generation(1)
+    outputs = query.opened_outputs(job, generation, pipeline.storage)
+    ledgers = {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
+    known = {} if recorded is None else {"its records": recorded.location}
+    known |= locations.recorded_beside(base, job.name, pipeline.storage)
+    highest = Epoch(0)
+    for name, last in ledgers.items():
+        if isinstance(last, Unknown):
+            continue
+        highest = Epoch(max(highest, last.epoch))
+        if isinstance(last.location, str):
+            known[f"the ledger in output `{name}`"] = last.location
+    done = locations.last_committed(base.store, job.name)
+    for refusal in (
+        rules.of_record(job.name, location, known),
+        *(rules.of_ledger(job.name, name, last, done) for name, last in ledgers.items()),
+    ):
+        if refusal is not None and refusal.code not in wishes.accepted:
+            raise refusal
+    held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
+    locations.record_identity(
+        base.store, job.name, locations.Identity(location=location, generation=generation)
+    )
+    life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
+    return AdmittedJob(job=job, life=life, lease=held, outputs=outputs)
+
+
+def _in_order(jobs: Sequence[Job]) -> list[Job]:
+    """Writers of a table before its readers; otherwise as declared."""
+    ordered: list[Job] = []
+    waiting = list(jobs)
+    while waiting:
+        tables = {p for other in waiting for p in _written(other)}
+        free = [job for job in waiting if not (_read(job) & (tables - _written(job)))]
+        ordered += free or waiting
+        waiting = [job for job in waiting if job not in ordered]
+    return ordered
+
+
+def _read(job: Job) -> set[str]:
+    return {urls.canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
+
+
+def _written(job: Job) -> set[str]:
+    paths = (path_of(output.sink) for output in job.writes)
+    return {urls.canonical(path) for path in paths if path}
+
+
+def path_of(sink: Sink) -> str:
+    """The path of a sink, or nothing where it has none."""
+    return str(getattr(sink, "path", ""))
