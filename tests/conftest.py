@@ -14,7 +14,11 @@ from tests.servers import HdfsServer, S3Server
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark for all tests of a run, with the jars and settings that holdfast chooses."""
-    given = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    given = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     built = session.build("tests", master="local[2]", given=given, on_s3=False, debug=False)
     yield built
     built.stop()

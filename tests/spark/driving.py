@@ -21,6 +21,11 @@ ROWS = 2_000
 ROWS_A_BATCH = 500
 KEYS = 50
 KILLED = -9
+# A driver that lives for seconds gains nothing from Java's second compiler and its collectors.
+SHORT_LIFE = (
+    *("--set", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    *("--set", "spark.ui.enabled=false"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ class Stage:
         module = Path(__file__).with_name("crash_pipeline.py")
         command = [sys.executable, "-m", "holdfast.cli.main", "run", str(module), "--once", "--dev"]
         driver = subprocess.Popen(
-            [*command, *options],
+            [*command, *SHORT_LIFE, *options],
             env=self.environment(crash_at),
             start_new_session=True,
             stdout=subprocess.PIPE,
