@@ -167,7 +167,7 @@ def test_the_older_and_the_newer_driver_race(path: Path) -> None:
         try:
             for number in range(1_000):
                 old.process(number)
-                time.sleep(0.005)  # a batch takes a moment also where it is small
+                time.sleep(0.05)  # the fastest trigger; a fence takes as long to open a table
         except DriverFenced as error:
             ended.append(error)
 
