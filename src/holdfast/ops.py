@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
             admission.release(admitted.base, admitted.jobs)
             raise
         try:
-            running = driver.launch(admitted, spark, wishes, say)
+            running = driver.launch(admitted, spark, wishes, say, stop)
             running.wait(stop)
             if stop.is_set():
                 say(f"stopping: the batch at hand may take up to {grace:g} s")

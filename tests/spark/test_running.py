@@ -332,6 +332,26 @@ def test_stopping_with_a_backlog_leaves_the_rest_to_the_next_start(place: Place)
     assert place.ids() == list(range(120))
 
 
+def test_a_run_of_what_is_there_stops_when_told(place: Place) -> None:
+    told = threading.Event()
+
+    def telling(rows: DataFrame, _: int) -> None:
+        rows.count()
+        told.set()
+
+    declared = place.pipeline(sinks.foreach_batch(telling, name="telling"), place.append())
+    place.land("a.json", 0, 10)
+    second = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA)
+    declared.job("second", reads=second, writes=place.append("other"))(lambda rows: rows)
+    wishes = admission.Wishes(dev=True, once=True)
+    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    running = driver.launch(jobs, place.spark, wishes, wake=told)
+    running.wait(told)
+    running.stop()
+    assert place.ids() in ([], list(range(10)))
+    assert not (place.home / "checkpoints/second/offsets").exists()
+
+
 def test_runs_are_recorded_beside_the_checkpoint(place: Place) -> None:
     place.land("a.json", 0, 10)
     place.run(place.pipeline())

@@ -136,13 +136,17 @@ class Running:
         self._runners.append(runner)
         self._keeper.keep(runner.admitted.lease)
 
-    def launch_all(self) -> None:
-        """Start the queries, each after those whose tables it reads; with `once` one by one."""
+    def launch_all(self, wake: threading.Event) -> None:
+        """Start the queries, each after those whose tables it reads; with `once` one by one.
+
+        Returns early when `wake` is set: a run that takes what is there must stop when told, too.
+        """
         self._spark.streams.addListener(self._records)
         for runner in self._runners:
+            if wake.is_set():
+                return
             self._launch(runner)
-            while self._wishes.once and not runner.done and not self._stopping.is_set():
-                time.sleep(_POLL_SECONDS)
+            while self._wishes.once and not runner.done and not wake.wait(_POLL_SECONDS):
                 self._look(runner)
                 if runner.error is not None:
                     self.stop()
@@ -254,13 +258,19 @@ def start(
     return launch(admission.admitted(pipeline, jobs, wishes), spark, wishes)
 
 
-def launch(jobs: Admitted, spark: "SparkSession", wishes: Wishes, say: Say = _silent) -> Running:
-    """Steps 4 and 5 of a start."""
+def launch(
+    jobs: Admitted,
+    spark: "SparkSession",
+    wishes: Wishes,
+    say: Say = _silent,
+    wake: threading.Event | None = None,
+) -> Running:
+    """Steps 4 and 5 of a start; `wake` ends the waiting of a run with `once`."""
     running = Running(jobs, spark, wishes, say)
     for job in jobs.jobs:
         running.add(Runner(admitted=job))
     try:
-        running.launch_all()
+        running.launch_all(wake or threading.Event())
     except BaseException as error:
         running.stop(grace=0)
         if isinstance(error, HoldfastError) or not isinstance(error, Exception):

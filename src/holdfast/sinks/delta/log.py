@@ -85,10 +85,6 @@ class LogTail:
         )
         return True
 
-    def forget(self) -> None:
-        """Open the table anew at the next look."""
-        self._head = None
-
     def _may_have_lost_track(self, head: Head) -> bool:
         """Whether commits after the known one may have come and been cleaned away since.
 
