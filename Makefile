@@ -1,7 +1,7 @@
 # Every target sets up what it needs; nothing outside .venv and the Maven cache is touched.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help preflight setup demo demo-kafka check docs test bench prove soak lock clean
+.PHONY: help preflight setup demo demo-kafka check docs test bench prove fuzz soak golden lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -64,12 +64,21 @@ bench: setup ## measure against plain Spark
 prove: setup ## kill a driver of every sink at every point; also on real S3 (needs Go) and HDFS
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
+SECONDS ?= 120
+fuzz: setup ## every decoder with damaged and guided bytes, SECONDS each
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris==3.0.0 \
+		|| echo "atheris has no build for this Python: damaged bytes only"
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
 SEEDS ?= 1 2 3 4 5
 soak: setup ## the demo with more kills and other seeds, from files and from Kafka
 	@for seed in $(SEEDS); do \
 		$(BIN)/holdfast demo --seed $$seed --kills 6 --json $(ARGS) || exit 1; \
 		$(BIN)/holdfast demo --seed $$seed --kills 6 --json --kafka $(ARGS) || exit 1; \
 	done
+
+golden: setup ## have Spark 3.5 to 4.3 write tests/checkpoints anew (an hour, and 4 GB in .golden)
+	@$(BIN)/python -m tools.golden $(ARGS)
 
 lock: setup ## resolve requirements.in and the jars anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
@@ -78,4 +87,4 @@ lock: setup ## resolve requirements.in and the jars anew
 	@$(BIN)/python tools/lock_jars.py
 
 clean: ## remove what was built here; the Maven cache stays
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .golden build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

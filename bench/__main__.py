@@ -1,4 +1,4 @@
-"""Run the figures and write them down: `python -m bench [small large overhead restart]`."""
+"""Run the figures and write them down: `python -m bench [NAME …]`, with the names in `ALL`."""
 
 import dataclasses
 import json
@@ -9,14 +9,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import delta, overhead, restart
+from bench import delta, inspection, merge, overhead, postgres, restart
 from bench.measure import Result
 from holdfast.examples.broker import Broker
 from holdfast.run import session
 
 ROUNDS = 5
 RESULTS = Path("bench/results.json")
-ALL = ("small", "large", "overhead", "restart")
+POSTGRES = ("pg-append", "pg-upsert", "pg-small", "pg-memory")
+INSPECT = ("inspect", "inspect-100k", "inspect-1m", "inspect-s3")
+ALL = ("small", "large", "merge", "overhead", "restart", *POSTGRES, *INSPECT)
 
 
 def main(wanted: list[str]) -> int:
@@ -30,12 +32,39 @@ def main(wanted: list[str]) -> int:
             results += overhead.overhead(home / "overhead")
         if "restart" in wanted:
             results += restart.restart(home / "restart", ROUNDS)
+        if "merge" in wanted:
+            results += _merges(home / "merge")
+        results += _inspect(home, wanted)
+        results += _with_postgres(home, wanted)
         if {"small", "large"} & set(wanted):
             results += _with_spark(home, wanted)
     for result in results:
         _print(result)
     _write(results)
     return 0 if all(result.holds for result in results) else 1
+
+
+def _inspect(home: Path, wanted: list[str]) -> list[Result]:
+    results: list[Result] = []
+    if "inspect" in wanted:
+        results += inspection.ordinary(home / "inspect", ROUNDS)
+    if "inspect-100k" in wanted:
+        results += inspection.large(home / "inspect-100k", 100_000, 1.0)
+    if "inspect-1m" in wanted:
+        results += inspection.large(home / "inspect-1m", 1_000_000, 8.0)
+    if "inspect-s3" in wanted:
+        results += inspection.on_s3(home / "inspect-s3", ROUNDS)
+    return results
+
+
+def _with_postgres(home: Path, wanted: list[str]) -> list[Result]:
+    figures = {
+        "pg-append": lambda folder: postgres.appends(folder, ROUNDS),
+        "pg-upsert": lambda folder: postgres.upserts(folder, ROUNDS),
+        "pg-small": lambda folder: postgres.small(folder, ROUNDS),
+        "pg-memory": postgres.memory,
+    }
+    return [result for name in POSTGRES if name in wanted for result in figures[name](home / name)]
 
 
 def _with_spark(home: Path, wanted: list[str]) -> list[Result]:
@@ -50,6 +79,14 @@ def _with_spark(home: Path, wanted: list[str]) -> list[Result]:
         finally:
             spark.stop()
     return results
+
+
+def _merges(home: Path) -> list[Result]:
+    spark = session.build("bench", master="local[*]", given={}, on_s3=False, debug=False)
+    try:
+        return merge.merges(spark, home, ROUNDS)
+    finally:
+        spark.stop()
 
 
 def _print(result: Result) -> None:

@@ -7,7 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.examples.broker import Broker
-from holdfast.run import session
+from holdfast.examples.database import Database
+from holdfast.run import jars, session
+from tests.mariadb_server import MariaDbServer
 from tests.servers import HdfsServer, S3Server
 
 
@@ -16,6 +18,7 @@ def spark() -> Iterator[SparkSession]:
     """One Spark for all tests of a run, with the jars and settings that holdfast chooses."""
     given = {
         "spark.ui.enabled": "false",
+        "spark.jars": ",".join(str(path) for path in jars.paths("jdbc-drivers")),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
@@ -29,6 +32,24 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real Kafka broker for all tests of a run."""
     folder: Path = tmp_path_factory.mktemp("broker")
     with Broker(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """One real PostgreSQL server for all tests of a run, its role's password in PGPASSFILE."""
+    with (
+        Database(tmp_path_factory.mktemp("database")) as running,
+        pytest.MonkeyPatch.context() as m,
+    ):
+        m.setenv("PGPASSFILE", str(running.pgpass))
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
+    """One real MariaDB server for all tests of a run; its packages are downloaded once."""
+    with MariaDbServer(tmp_path_factory.mktemp("mariadb")) as running:
         yield running
 
 

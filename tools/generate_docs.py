@@ -7,6 +7,8 @@ import click
 
 from holdfast import errors
 from holdfast.cli import main as cli
+from holdfast.diagnose.explanations import EXPLANATIONS
+from holdfast.report import explanation
 from holdfast.run import settings
 
 FOLDER = Path("docs/reference")
@@ -49,6 +51,7 @@ def settings_page() -> str:
         ("always", settings.ALWAYS),
         ("local master", settings.LOCAL),
         ("checkpoints on S3", settings.ON_S3),
+        ("Kafka source, as its option", settings.KAFKA_SOURCE),
     )
     for when, group in groups:
         lines += [
@@ -70,7 +73,29 @@ def command_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-PAGES = {"errors.md": error_page, "settings.md": settings_page, "commands.md": command_page}
+def finding_page() -> str:
+    """Every code that `holdfast diagnose` finds something with."""
+    lines = [
+        "# Findings",
+        "",
+        (
+            "What `holdfast diagnose` can find. Each code is stable; `holdfast explain CODE`"
+            " prints the"
+            " same text."
+        ),
+        "",
+    ]
+    for code in sorted(EXPLANATIONS):
+        lines += explanation.section(code, EXPLANATIONS[code])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+PAGES = {
+    "errors.md": error_page,
+    "settings.md": settings_page,
+    "commands.md": command_page,
+    "findings.md": finding_page,
+}
 
 
 def main(arguments: list[str]) -> int:

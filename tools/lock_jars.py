@@ -76,11 +76,19 @@ SETS = (
         ),
         transitive=False,
     ),
+    # JDBC drivers for tests and measurements; users bring their own.
+    JarSet(
+        name="jdbc-drivers",
+        roots=("org.postgresql:postgresql:42.7.8", "org.mariadb.jdbc:mariadb-java-client:3.5.6"),
+        transitive=False,
+    ),
     JarSet(
         name="kafka-broker",
         roots=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
         beside_pyspark=False,
     ),
+    # What Spark's own JDBC writer needs, to be compared with.
+    JarSet(name="jdbc-postgres", roots=("org.postgresql:postgresql:42.7.7",), transitive=False),
     # A NameNode and a DataNode for tests: the servers and all they need, in a few jars.
     JarSet(
         name="hdfs-server",

@@ -18,6 +18,14 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     │   ├── LocationShared            LOCATION_SHARED
     │   ├── LocationNested            LOCATION_NESTED
     │   └── LocationMoved             LOCATION_MOVED
+    ├── InspectionRefused             there is nothing there that can be looked at as asked
+    │   ├── LocationMissing           LOCATION_MISSING
+    │   ├── LocationEmpty             LOCATION_EMPTY
+    │   ├── LocationForbidden         LOCATION_FORBIDDEN
+    │   ├── NotACheckpoint            NOT_A_CHECKPOINT
+    │   ├── BatchMissing              BATCH_MISSING
+    │   ├── EventLogUnreadable        EVENT_LOG_UNREADABLE
+    │   └── StateUnreadable           STATE_UNREADABLE
     ├── StorageUnavailable            STORAGE_UNAVAILABLE
     ├── SourceUnavailable             SOURCE_UNAVAILABLE
     ├── LeaseHeld                     LEASE_HELD
@@ -27,9 +35,11 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── SinkBehind                    SINK_BEHIND
     ├── OffsetsUnreadable             OFFSETS_UNREADABLE
     ├── SinkContended                 SINK_CONTENDED
+    ├── SinkUnavailable               SINK_UNAVAILABLE
     ├── SinkRefused                   SINK_REFUSED
     ├── SchemaMismatch                SCHEMA_MISMATCH
     ├── QueryFailed                   QUERY_FAILED
+    ├── SparkMissing                  SPARK_MISSING
     ├── JavaMissing                   JAVA_MISSING
     ├── JarsUnavailable               JARS_UNAVAILABLE
     └── ServerUnavailable             SERVER_UNAVAILABLE
@@ -154,6 +164,56 @@ class LocationMoved(LocationRefused):
     code = "LOCATION_MOVED"
 
 
+class InspectionRefused(HoldfastError):
+    """There is nothing there that can be looked at as asked."""
+
+    code = "INSPECTION_REFUSED"
+    exit_code = 2
+
+
+class LocationMissing(InspectionRefused):
+    """There is nothing at the location."""
+
+    code = "LOCATION_MISSING"
+
+
+class LocationEmpty(InspectionRefused):
+    """The folder at the location is empty."""
+
+    code = "LOCATION_EMPTY"
+
+
+class LocationForbidden(InspectionRefused):
+    """This user may not look at the location."""
+
+    code = "LOCATION_FORBIDDEN"
+    exit_code = 3
+
+
+class NotACheckpoint(InspectionRefused):
+    """What is at the location is not a checkpoint, and is no folder of checkpoints."""
+
+    code = "NOT_A_CHECKPOINT"
+
+
+class BatchMissing(InspectionRefused):
+    """The checkpoint has no such batch, or not any more."""
+
+    code = "BATCH_MISSING"
+
+
+class EventLogUnreadable(InspectionRefused):
+    """The event log is not there, or is compressed in a way that cannot be read."""
+
+    code = "EVENT_LOG_UNREADABLE"
+
+
+class StateUnreadable(InspectionRefused):
+    """The state cannot be shown as asked: no such operator, batch or store."""
+
+    code = "STATE_UNREADABLE"
+
+
 class StorageUnavailable(HoldfastError):
     """The storage of the checkpoint base did not answer."""
 
@@ -220,6 +280,14 @@ class SinkContended(HoldfastError):
     curable_by_restart = True
 
 
+class SinkUnavailable(HoldfastError):
+    """The server of a sink does not answer, or went away in the middle of a batch."""
+
+    code = "SINK_UNAVAILABLE"
+    exit_code = 3
+    curable_by_restart = True
+
+
 class SinkRefused(HoldfastError):
     """The sink cannot be written as declared."""
 
@@ -239,6 +307,13 @@ class QueryFailed(HoldfastError):
 
     code = "QUERY_FAILED"
     exit_code = 1
+
+
+class SparkMissing(HoldfastError):
+    """The command needs Spark, and pyspark is not installed."""
+
+    code = "SPARK_MISSING"
+    exit_code = 3
 
 
 class JavaMissing(HoldfastError):

@@ -11,20 +11,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
-from holdfast.model.definition import ForeachBatch, Job, Kafka
-from holdfast.run import session
-from holdfast.run.pipeline import Pipeline
+from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound, StateUnreadable
 from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from holdfast.gather.history import Told
+    from holdfast.model.definition import Job
+    from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence
+    from holdfast.model.finding import Diagnosis
+    from holdfast.model.spark_version import SparkVersion
+    from holdfast.run.pipeline import Pipeline
+    from holdfast.run.state import Row
 
 Say = Callable[[str], None]
 
 _END_SECONDS = 20.0
 
 
-def load(target: str) -> Pipeline:
+def load(target: str) -> "Pipeline":
     """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
+    from holdfast.run.pipeline import Pipeline  # noqa: PLC0415  looking needs no declarations
+
     name, _, attribute = target.partition(":")
     module = _imported(name)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
@@ -46,8 +55,107 @@ def load(target: str) -> Pipeline:
     )
 
 
+def inspect(
+    location: str,
+    *,
+    storage: Mapping[str, str],
+    event_log: str | None,
+    now_ms: int,
+    told: Callable[[int], None],
+) -> "Evidence | tuple[CheckpointRow, ...]":
+    """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
+    from holdfast.gather import evidence, looking  # noqa: PLC0415  loads what it needs
+
+    found = looking.at(location, storage)
+    if isinstance(found, looking.FolderOfCheckpoints):
+        places = [looking.below(found, path, storage) for path in found.found]
+        return tuple(looking.row(place) for place in places)
+    return evidence.evidence(
+        found.place,
+        found.top,
+        event_log=_events(event_log) if event_log else None,
+        now_ms=now_ms,
+        told=told,
+    )
+
+
+def diagnose(  # noqa: PLR0913  one parameter an option of the command
+    location: str,
+    *,
+    storage: Mapping[str, str],
+    event_log: str | None,
+    spark: "SparkVersion | None",
+    asynchronous: bool,
+    asked: Mapping[str, str],
+    kafka: str,
+    now_ms: int,
+    told: Callable[[int], None],
+) -> "Diagnosis":
+    """What a restart will do, and what speaks against it. Reads only."""
+    from holdfast.diagnose import diagnosis, restart  # noqa: PLC0415  loads what it needs
+    from holdfast.gather import evidence, looking, surroundings  # noqa: PLC0415
+    from holdfast.model.finding import Seen  # noqa: PLC0415
+
+    found = looking.checkpoint_at(location, storage)
+    events = _events(event_log) if event_log else ()
+    seen = evidence.evidence(found.place, found.top, event_log=events, now_ms=now_ms, told=told)
+    how = restart.starting(seen, spark, asynchronous=asynchronous)
+    around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
+    return diagnosis.diagnosed(
+        Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
+    )
+
+
+def _events(place: str) -> "Iterator[Told]":
+    from holdfast.gather import event_logs  # noqa: PLC0415  loads what it needs
+
+    return event_logs.events(place)
+
+
+def batch_detail(
+    location: str, *, storage: Mapping[str, str], batch: int, after: int | None
+) -> "BatchDetail":
+    """What one batch consumed; with `after`, what lies between two. Reads only."""
+    from holdfast.gather import details, looking  # noqa: PLC0415  loads what it needs
+
+    found = looking.checkpoint_at(location, storage)
+    if after is None:
+        return details.of_batch(found.place, found.top, batch)
+    return details.between(found.place, found.top, after, batch)
+
+
+def state(  # noqa: PLR0913  one parameter an option of the command
+    location: str,
+    *,
+    storage: Mapping[str, str],
+    operator: int,
+    batch: int | None,
+    changes: tuple[int, int] | None,
+    limit: int,
+    debug: bool,
+) -> "tuple[Row, ...]":
+    """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
+    from holdfast.gather import looking, tree  # noqa: PLC0415  loads what it needs
+    from holdfast.gather import state as states  # noqa: PLC0415
+    from holdfast.run import state as stores  # noqa: PLC0415
+
+    found = looking.checkpoint_at(location, storage)
+    listed = tree.folded(found.place.reader, found.top, lambda _: None)
+    operators = states.seen(found.place.reader, listed, {}).operators
+    seen = next((one for one in operators if one.operator == operator), None)
+    if seen is None:
+        there = ", ".join(str(one.operator) for one in operators) or "none"
+        raise StateUnreadable(
+            f"expected state of operator {operator} in `{location}`, found operators: {there}",
+            hint=f"see which there are: `holdfast inspect {location}`",
+        )
+    wanted = stores.Wanted(operator=operator, batch=batch, changes=changes, limit=limit)
+    with stores.session(debug=debug) as spark:
+        return stores.rows(found.place.reader, found.top, seen, wanted, spark)
+
+
 def run(  # noqa: PLR0913  one parameter an option of the command
-    pipeline: Pipeline,
+    pipeline: "Pipeline",
     names: Sequence[str],
     *,
     master: str | None,
@@ -61,7 +169,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     say: Say,
 ) -> None:
     """Run the jobs until they are done or the process is told to stop."""
-    from holdfast.run import admission, driver  # noqa: PLC0415  it imports pyspark, which takes a second
+    from holdfast.run import admission, driver, session  # noqa: PLC0415  pyspark takes a second
 
     wishes = admission.Wishes(
         dev=dev,
@@ -100,10 +208,12 @@ def run(  # noqa: PLR0913  one parameter an option of the command
             ender.join(_END_SECONDS)
 
 
-def _places(job: Job) -> Iterator[str]:
+def _places(job: "Job") -> Iterator[str]:
     """The paths that a job reads and writes."""
+    from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka  # noqa: PLC0415
+
     for end in (*job.reads, *(output.sink for output in job.writes)):
-        if not isinstance(end, Kafka | ForeachBatch):
+        if not isinstance(end, Kafka | ForeachBatch | DatabaseSink):
             yield end.path
 
 

@@ -9,7 +9,8 @@ from tests.adapters.remotes import SERVERS, remote
 from tests.servers import HdfsServer, free_port
 
 from holdfast.errors import StorageUnavailable
-from holdfast.storage import HdfsStorage, Missing, Store, open_store
+from holdfast.storage import Missing, Store, open_store
+from holdfast.storage.hdfs import HdfsStorage
 
 NAMES = [
     "plain", "two words", "100%", "a%20b", "k=a%2Fb", "a#b", "a?b", "a~b", "[x]", "it's", "a:b",

@@ -1,63 +1,115 @@
-"""Decoding is total, and what is encoded decodes to itself."""
+"""Decoding is total, and gives nothing that cannot be written again."""
 
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import formats
+from tests.formats import FORMATS, Format
 
-from holdfast.decode import file_source_log, offset_log
-from holdfast.decode import lease as lease_format
-from holdfast.model.ids import Epoch, JobName
-from holdfast.model.lease import Holder, Lease
-from holdfast.model.offsets import FileEntry, OffsetEntry, Unreadable
+from holdfast.model.offsets import Unreadable
 
-LINES = st.sampled_from(
-    [b"v1", b"v2", b"v9", b"", b"-", b"{}", b"[]", b"1e999", b"NaN", b'"\\ud800"', b"\x00", b"\xff",
-     b'{"logOffset":3}', b'a:{"logOffset":3}', b'{"conf":{"a":[1]}}', b'{"conf":3}',
-     b'{"batchWatermarkMs":"x","conf":null}', b'{"path":"p","timestamp":1,"batchId":2}',
-     b'{"path":"p","timestamp":true,"batchId":null}', b"9" * 5000, b"[" * 3000]
+PIECES = st.sampled_from(
+    [b"v1", b"v2", b"v3", b"v9", b"\n", b"\r\n", b"-", b"{}", b"[]", b"{", b"}", b"1e999", b"NaN",
+     b'"\\ud800"', b'"\\ud83d\\ude00"', b"\0", b"\xff", b"\xed\xa0\x80", b"9" * 5000, b"[" * 3000,
+     b"[" * 900 + b"]" * 900, b'{"a":' * 150 + b"1" + b"}" * 150,
+     b"null", b"true", b"-1", b'"', b"\\", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"PK\5\6"]
 )  # fmt: skip
-BYTES = st.binary() | st.lists(LINES | st.binary(max_size=8)).map(b"\n".join)
-TEXT = st.text(st.characters(codec="utf-8"))
 
 
-@given(BYTES)
-def test_any_bytes_give_an_offset_entry_or_a_reason(data: bytes) -> None:
-    found = offset_log.decode(data)
-    assert isinstance(found, OffsetEntry | Unreadable)
-    if isinstance(found, OffsetEntry):
-        assert found.version in offset_log.KNOWN_VERSIONS
-        assert all(isinstance(value, str) for value in found.settings.values())
+@st.composite
+def mutated(draw: st.DrawFn, examples: tuple[bytes, ...]) -> bytes:
+    """Bytes that were valid, after cuts, insertions and flips; sometimes any bytes at all."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(st.binary(max_size=200))
+    data = draw(st.sampled_from(examples))
+    for _ in range(draw(st.integers(0, 4))):
+        at, until = sorted(draw(st.tuples(*[st.integers(0, len(data))] * 2)))
+        piece = draw(PIECES | st.binary(max_size=4) | st.just(data[at:until]))
+        data = data[:at] + piece + data[draw(st.sampled_from([at, until])) :]
+    return data
 
 
-@given(BYTES, st.booleans())
-def test_any_bytes_give_file_entries_or_a_reason(data: bytes, whole: bool) -> None:  # noqa: FBT001
-    found = file_source_log.decode(data, whole=whole)
-    assert isinstance(found, Unreadable) or all(isinstance(one, FileEntry) for one in found)
+def texts(value: object) -> Iterator[str]:
+    """Every text in a decoded value, without recursion."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif dataclasses.is_dataclass(one):
+            waiting.extend(getattr(one, field.name) for field in dataclasses.fields(one))
+        elif isinstance(one, Mapping):
+            waiting.extend([*one.keys(), *one.values()])
+        elif isinstance(one, tuple | list):
+            waiting.extend(one)
+        elif isinstance(one, float):
+            assert one - one == 0, "a number that JSON cannot write"
 
 
-@given(BYTES)
-def test_any_bytes_give_a_lease_or_a_reason(data: bytes) -> None:
-    assert isinstance(lease_format.decode(data), Lease | Unreadable)
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"names", "lease"}))
+@given(st.data())
+def test_any_bytes_give_a_value_that_can_be_written(name: str, data: st.DataObject) -> None:
+    found = FORMATS[name].decode(data.draw(mutated(FORMATS[name].examples)))
+    for text in texts(found):
+        text.encode("utf-8")
 
 
-LEASES = st.builds(
-    Lease,
-    job=TEXT.map(JobName),
-    epoch=st.integers(1).map(Epoch),
-    holder=st.builds(Holder, host=TEXT, pid=st.integers(), process=TEXT),
-    since_ms=st.integers(),
-    heartbeat_ms=st.integers(),
-    ttl_ms=st.integers(),
-    released=st.booleans(),
-)
+@pytest.mark.parametrize("name", ["names", "lease"])
+@given(st.data())
+def test_any_bytes_give_a_value(name: str, data: st.DataObject) -> None:
+    FORMATS[name].decode(data.draw(mutated(FORMATS[name].examples)))
 
 
-@given(LEASES)
-def test_a_lease_decodes_to_itself(lease: Lease) -> None:
-    assert lease_format.decode(lease_format.encode(lease)) == lease
+@pytest.mark.parametrize(("name", "spec"), FORMATS.items(), ids=FORMATS)
+def test_every_example_is_read(name: str, spec: Format) -> None:
+    assert spec.examples, name
+    for example in spec.examples:
+        found = spec.decode(example)
+        assert not isinstance(found, Unreadable), found
+        if isinstance(found, tuple | list):
+            assert not any(isinstance(one, Unreadable) for one in found)
 
 
-@given(LEASES, st.data())
-def test_a_lease_that_is_cut_is_unreadable(lease: Lease, data: st.DataObject) -> None:
-    whole = lease_format.encode(lease)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    assert isinstance(lease_format.decode(whole[:cut]), Unreadable)
+DEEP = (b"[" * 990 + b"]" * 990, b'{"a":' * 990 + b"1" + b"}" * 990, b"[" * 199 + b"]" * 199)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("deep", DEEP, ids=["lists", "objects", "less deep"])
+def test_whatever_is_deep_is_walked_or_refused(name: str, deep: bytes) -> None:
+    schema = b'{"fields":[{"name":"a","type":' + deep + b"}]}"
+    for head in (b"", b"v1\n", b"v2\n{}\na:", b'v1\n{"conf":', b'{"Event":"QueryStartedEvent",'):
+        FORMATS[name].decode(head + deep)
+    FORMATS[name].decode(formats.utf("v1") + formats.utf(schema.decode()) * 2)
+
+
+MEGABYTE = 1 << 20
+LARGE = {
+    "one line": b"x" * MEGABYTE,
+    "open lists": b"v1\n" + b"[" * MEGABYTE,
+    "open objects": b'v1\n{"a":' * (MEGABYTE // 8),
+    "many lines": b"v1\n{}\n" + b"-\n" * (MEGABYTE // 2),
+    "many digits": b"v1\n" + b"9" * MEGABYTE,
+    "escapes": b'v1\n"' + b"\\ud83d" * (MEGABYTE // 6) + b'"',
+    "backslashes": b'v1\n"' + b"\\" * MEGABYTE,
+    "zip ends": b"PK\5\6" * (MEGABYTE // 4),
+    "chunks": formats.utf("v2") + b"\x7f\xff\xff\xff" + b"\0\0" * (MEGABYTE // 2),
+    "families": formats.utf("v3") + b"\x7f\xff\xff\xff" + b"\0" * MEGABYTE,
+    "folders": b"state/0/0/" + b"default/" * (MEGABYTE // 8),
+    "state info": b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",'
+    b'"description":"a\\nid = a\\nrunId = b\\nbatch = 1",'
+    b'"sparkPlanInfo":{"nodeName":"StateStoreSave","simpleString":"'
+    + b"state info [ checkpoint = , " * (MEGABYTE // 28)
+    + b'"}}',
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("shape", LARGE)
+def test_a_megabyte_of_anything_takes_time_by_its_length(name: str, shape: str) -> None:
+    began = time.process_time()
+    FORMATS[name].decode(LARGE[shape])
+    assert time.process_time() - began < 30

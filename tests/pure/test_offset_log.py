@@ -3,7 +3,13 @@
 import pytest
 
 from holdfast.decode import offset_log
-from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import (
+    ControlBatch,
+    OffsetEntry,
+    SourceMetadata,
+    SourceOffset,
+    Unreadable,
+)
 
 METADATA = (
     b'{"batchWatermarkMs":5,"batchTimestampMs":1767225600000,'
@@ -25,6 +31,10 @@ def bare(*sources: SourceOffset) -> OffsetEntry:
     return OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=sources)
 
 
+SECOND_LINE = (
+    b'{"sourceMetadataInfo":{"a":{"sourceId":"a","providerName":"kafka","apiVersion":"V2"}},'
+    b'"controlBatchInfo":{"operationType":"x"}}'
+)
 READABLE = {
     "a file source": (
         b"v1\n" + METADATA + b'\n{"logOffset":3}',
@@ -71,6 +81,22 @@ READABLE = {
         b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0}\n{"logOffset":0}',
         bare(SourceOffset(source="0", offset={"logOffset": 0})),
     ),
+    "line ends of Windows, as a checkout may have made them": (
+        b"v1\r\n{}\r\n-\r\n41",
+        bare(SourceOffset(source="0", offset=None), SourceOffset(source="1", offset=41)),
+    ),
+    "what the second version says beyond": (
+        b"v2\n" + SECOND_LINE + b"\na:-",
+        OffsetEntry(
+            version=2,
+            watermark_ms=0,
+            timestamp_ms=0,
+            settings={},
+            sources=(SourceOffset(source="a", offset=None),),
+            source_metadata={"a": SourceMetadata(provider="kafka", api_version="V2")},
+            control=ControlBatch(operation="x", info=""),
+        ),
+    ),
 }
 
 DAMAGED = {
@@ -83,14 +109,13 @@ DAMAGED = {
     "a version in other digits": ("v٣\n{}\n-".encode(), "first line"),
     "a version too long for any log": (b"v1111111111\n{}\n-", "first line"),
     "no version line": (METADATA + b"\n-", "first line"),
-    "Windows line ends": (b"v1\r\n{}\r\n-", "first line"),
     "metadata cut in the middle": (
         b'v1\n{"batchWatermarkMs":0,"batchTi',
-        "second line is not JSON",
+        "is not JSON",
     ),
-    "metadata that is a list": (b"v1\n[]\n-", "second line is not a JSON object"),
+    "metadata that is a list": (b"v1\n[]\n-", "the second line `[]` is not a JSON object"),
     "not UTF-8": (b"v1\n{}\n\xff\xfe", "not UTF-8 at byte 6"),
-    "lists without end": (b"v1\n" + b"[" * 100_000, "second line is not JSON"),
+    "lists without end": (b"v1\n" + b"[" * 100_000, "is not JSON"),
 }
 
 

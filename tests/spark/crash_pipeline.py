@@ -5,8 +5,13 @@ driver or from a Python worker of an executor. A marker file makes each crash ha
 
     planned     the offset log has the batch, no sink has seen it
     writing     an executor is in the middle of its rows
-    staged      the files are written, the commit is not
+    staged      the files are written, the commit is not; in PostgreSQL, staging tables
+    moved       the rows are in the table, in a transaction that has not noted them yet
+    noted       so is the ledger, and the transaction is not committed
     written     the (first) sink has committed, Spark's commit log has not
+
+At the points of CRASH_HOLDS the driver or its worker waits instead, until it is told to go on; and
+`copying` is the middle of a COPY by the driver itself.
 """
 
 import json
@@ -14,7 +19,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -26,16 +31,21 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.model.batch import Batch
 from holdfast.model.definition import Files, Kafka
 from holdfast.run import query
-from holdfast.sinks.delta import append, merge, parquet
+from holdfast.sinks import batch_size
+from holdfast.sinks.delta import append, merge
 from holdfast.sinks.delta.ledgered import LedgeredTable
 
 HOME = Path(os.environ["CRASH_HOME"])
 PLACE = os.environ.get("CRASH_PLACE") or str(HOME)
+CONNECTION, DB_SCHEMA = os.environ.get("CRASH_DATABASE", ""), os.environ.get("CRASH_SCHEMA", "")
 STORAGE: dict[str, str] = json.loads(os.environ.get("CRASH_STORAGE") or "{}")
 SOURCE = os.environ["CRASH_SOURCE"]
 SINK = os.environ["CRASH_SINK"]
 POINT, _, BATCH = os.environ.get("CRASH_AT", "").partition("@")
 MARKER = HOME / f"crashed-{POINT}-{BATCH}"
+HOLDS = frozenset(filter(None, os.environ.get("CRASH_HOLDS", "").split(",")))
+CURRENT: list[int] = []
+PARTITIONS = int(os.environ.get("CRASH_PARTITIONS") or 0)
 ROWS_A_BATCH = 500
 
 
@@ -57,17 +67,36 @@ def stop_here() -> None:
     os.killpg(int((HOME / "driver.pid").read_text()), signal.SIGSTOP)
 
 
+def hold(point: str, batch: int) -> None:
+    """Wait here, once, until whoever drives the test has done what it wants."""
+    name = f"{point}@{batch}"
+    if name not in HOLDS or (HOME / f"held-{name}").exists():
+        return
+    (HOME / f"held-{name}").touch()
+    while not (HOME / f"go-on-{name}").exists():
+        time.sleep(0.01)
+
+
+def reached(point: str, given: tuple[object, ...]) -> None:
+    """Do what is asked for at this point of the batch that is among the arguments."""
+    batch = next((one.id for one in given if isinstance(one, Batch)), None)
+    if batch is None:
+        return
+    CURRENT[:] = [batch]
+    hold(point, batch)
+    if due(batch):
+        if point == POINT:
+            crash()
+        if f"frozen-{point}" == POINT:
+            stop_here()
+
+
 def before(point: str, function: Callable[..., object]) -> Callable[..., object]:
     """The function, with a crash before it."""
 
     @wraps(function)
     def crashing(*given: object, **named: object) -> object:
-        batch = next((one.id for one in given if isinstance(one, Batch)), None)
-        if batch is not None and due(batch):
-            if point == POINT:
-                crash()
-            if f"frozen-{point}" == POINT:
-                stop_here()
+        reached(point, given)
         return function(*given, **named)
 
     return crashing
@@ -79,9 +108,7 @@ def after(point: str, function: Callable[..., object]) -> Callable[..., object]:
     @wraps(function)
     def crashing(*given: object, **named: object) -> object:
         result = function(*given, **named)
-        batch = next((one.id for one in given if isinstance(one, Batch)), None)
-        if batch is not None and point == POINT and due(batch):
-            crash()
+        reached(point, given)
         return result
 
     return crashing
@@ -107,19 +134,63 @@ def arm() -> None:
     LedgeredTable.append = before("staged", LedgeredTable.append)  # type: ignore[method-assign,assignment]
     execute = merge.DeltaMergeSink._execute  # noqa: SLF001
     merge.DeltaMergeSink._execute = before("staged", execute)  # type: ignore[method-assign,assignment]  # noqa: SLF001
-    if SINK == "append-large":
-        parquet.SMALL_ROWS = 0
+    if SINK.endswith("-large"):
+        batch_size.SMALL_ROWS = 0
+    if SINK.startswith("pg-"):
+        arm_postgres()
+    if SINK.startswith("jdbc-"):
+        arm_jdbc()
+
+
+def arm_postgres() -> None:
+    """The same for the steps of a PostgreSQL sink."""
+    from holdfast.sinks import postgres  # noqa: PLC0415
+    from holdfast.sinks.postgres import encode, ledger, staging  # noqa: PLC0415
+
+    encoded = encode.encoded
+
+    def halfway(columns: Sequence[encode.Column], rows: pa.RecordBatch) -> Iterator[memoryview]:
+        for part in encoded(columns, rows):
+            yield part[: len(part) // 2]
+            hold("copying", CURRENT[0])
+            yield part[len(part) // 2 :]
+
+    encode.encoded = halfway
+    staging.by_executors = after("staged", staging.by_executors)  # type: ignore[assignment]
+    note = before("moved", ledger.Ledger.record)
+    ledger.Ledger.record = after("noted", note)  # type: ignore[method-assign,assignment]
+    for sink in (postgres.PostgresAppendSink, postgres.PostgresUpsertSink):
+        sink.write = after("written", sink.write)  # type: ignore[method-assign,assignment]
+
+
+def arm_jdbc() -> None:
+    """The same for the steps of a JDBC sink."""
+    from holdfast.sinks.jdbc import JdbcSink, ledger  # noqa: PLC0415
+
+    moved = before("staged", JdbcSink._moved)  # noqa: SLF001
+    JdbcSink._moved = moved  # type: ignore[method-assign,assignment]  # noqa: SLF001
+    note = before("moved", ledger.Ledger.record)
+    ledger.Ledger.record = after("noted", note)  # type: ignore[method-assign,assignment]
+    JdbcSink.write = after("written", JdbcSink.write)  # type: ignore[method-assign,assignment]
 
 
 def dying(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pass the rows on, and kill the driver in the middle of the batch that is due."""
     for rows in batches:
         ids = rows.column(rows.schema.get_field_index("id")).to_pylist()
-        middle = int(BATCH) * ROWS_A_BATCH + ROWS_A_BATCH // 2
-        if middle in ids and due(int(BATCH)):
-            yield rows.slice(0, ids.index(middle))
+        batch = ids[0] // ROWS_A_BATCH if ids else 0
+        middle = batch * ROWS_A_BATCH + ROWS_A_BATCH // 2
+        if middle not in ids:
+            yield rows
+            continue
+        yield rows.slice(0, ids.index(middle))
+        hold("writing", batch)
+        if POINT == "writing" and batch == int(BATCH) and due(batch):
             crash()
-        yield rows
+        if POINT == "failing" and batch == int(BATCH) and due(batch):
+            MARKER.touch()
+            raise RuntimeError("a task that fails once, in the middle of its rows")
+        yield rows.slice(ids.index(middle))
 
 
 SCHEMA = "id LONG, k LONG, at TIMESTAMP, text STRING"
@@ -144,13 +215,18 @@ def rows_of(given: DataFrame) -> DataFrame:
     if SOURCE != "files":
         parsed = F.from_json(F.col("value").cast("string"), SCHEMA)
         rows = given.select(parsed.alias("row")).select("row.*")
-    return rows.mapInArrow(dying, SCHEMA) if POINT == "writing" else rows
+    if PARTITIONS:
+        rows = rows.repartition(PARTITIONS)
+    through_python = POINT in ("writing", "failing") or any("writing" in hold for hold in HOLDS)
+    return rows.mapInArrow(dying, SCHEMA) if through_python else rows
 
 
 pipeline = Pipeline("crash", checkpoints=f"{PLACE}/checkpoints", storage=STORAGE)
 table = f"{PLACE}/table"
 other = f"{PLACE}/other"
 
+LOGIN = {"user": os.environ.get("CRASH_USER"), "password": "env:CRASH_PASSWORD"}
+JDBC = CONNECTION if CONNECTION.startswith("jdbc:") else "jdbc:none"
 OUTPUTS = {
     "append": (sinks.delta_append(table),),
     "append-large": (sinks.delta_append(table),),
@@ -164,6 +240,19 @@ OUTPUTS = {
         sinks.delta_append(other, select=lambda rows: rows.where("id % 2 = 1")),
     ),
     "files": (sinks.files(table),),
+    "pg-append": (sinks.postgres_append(CONNECTION, "rows", schema=DB_SCHEMA),),
+    "pg-append-large": (sinks.postgres_append(CONNECTION, "rows", schema=DB_SCHEMA),),
+    "pg-upsert": (
+        sinks.postgres_upsert(CONNECTION, "rows", keys=["k"], newest="id", schema=DB_SCHEMA),
+    ),
+    "pg-upsert-large": (
+        sinks.postgres_upsert(CONNECTION, "rows", keys=["k"], newest="id", schema=DB_SCHEMA),
+    ),
+    "jdbc-append": (sinks.jdbc_append(JDBC, "rows", **LOGIN),),  # type: ignore[arg-type]
+    "jdbc-upsert": (
+        sinks.jdbc_upsert(JDBC, "rows", keys=["k"], newest="id", **LOGIN),  # type: ignore[arg-type]
+    ),
+    "pg-stateful": (sinks.postgres_upsert(CONNECTION, "rows", keys=["k"], schema=DB_SCHEMA),),
 }
 
 
@@ -171,12 +260,12 @@ OUTPUTS = {
     "crash-job",
     reads=source(),
     writes=OUTPUTS[SINK],
-    output_mode="update" if SINK == "stateful" else "append",
+    output_mode="update" if SINK.endswith("stateful") else "append",
 )
 def crash_job(given: DataFrame) -> DataFrame:
     """The rows as they are, or counted by key where state is wanted."""
     rows = rows_of(given)
-    if SINK != "stateful":
+    if not SINK.endswith("stateful"):
         return rows
     return rows.groupBy("k").agg(F.count("id").alias("count"), F.max("id").alias("id"))
 

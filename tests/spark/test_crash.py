@@ -37,8 +37,7 @@ FROM_KAFKA = {
     "merge": ("writing@0", "written@1"),
     "files": ("planned@0", "writing@1", "written@2"),
 }
-EVERY_POINT = [f"{point}@{n}" for point in ("planned", "writing", "written") for n in (0, 2)]
-EVERY_SINK = list(CASES)
+EVERY_POINT = tuple(f"{point}@{n}" for n in (0, 2) for point in ("planned", "writing", "written"))
 ONLY_IN_PROVE = ("append-partitioned", "merge-spark")
 
 
@@ -57,18 +56,16 @@ def test_the_same_from_kafka(tmp_path: Path, broker: Broker, sink: str) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("point", EVERY_POINT)
-@pytest.mark.parametrize("sink", EVERY_SINK)
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("sink", list(CASES))
 @pytest.mark.parametrize("source", ["files", "kafka"])
-def test_every_sink_at_every_point(
-    tmp_path: Path, broker: Broker, source: str, sink: str, point: str
-) -> None:
+def test_every_sink_at_every_point(tmp_path: Path, broker: Broker, source: str, sink: str) -> None:
     if source == "files":
         land(tmp_path)
     else:
         send(tmp_path, broker)
     where = "files" if source == "files" else broker.bootstrap_servers
-    kill_and_restart(Stage(home=tmp_path, source=where, sink=sink), (point,))
+    kill_and_restart(Stage(home=tmp_path, source=where, sink=sink), EVERY_POINT)
 
 
 def kill_and_restart(stage: Stage, points: tuple[str, ...]) -> None:

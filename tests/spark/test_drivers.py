@@ -10,6 +10,7 @@ import pytest
 from tests.spark.driving import (
     KILLED,
     ROWS,
+    ROWS_A_BATCH,
     Stage,
     assert_right,
     create_table_that_only_spark_writes,
@@ -63,4 +64,28 @@ def test_killed_driver_on_this_host_is_replaced_at_once(tmp_path: Path) -> None:
     assert stage.run("planned@0", "--lease", "600").code == KILLED
     heir = stage.run("", "--lease", "600")
     assert heir.code == 0, heir.said
+    assert stage.ids() == ONCE
+
+
+def test_a_run_of_what_is_there_ends_in_order_when_it_is_told(tmp_path: Path) -> None:
+    land(tmp_path)
+    stage = Stage(home=tmp_path, source="files", sink="append")
+    driver = stage.start()
+    try:
+        wait_for(tmp_path / "checkpoints/crash-job/commits/0")
+        driver.send_signal(signal.SIGTERM)
+        told = ended(driver, timeout=60)
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+    assert told.code == 0, told.said
+    checkpoint = tmp_path / "checkpoints/crash-job"
+    batches = [
+        {int(entry.name) for entry in (checkpoint / log).iterdir() if entry.name.isdigit()}
+        for log in ("offsets", "commits")
+    ]
+    planned, committed = batches
+    assert len(planned - committed) <= 1, "at most the batch after the stop is left for later"
+    assert stage.ids() == Counter(range(ROWS_A_BATCH * len(committed)))
+    assert stage.run().code == 0
     assert stage.ids() == ONCE

@@ -50,7 +50,15 @@ def declare(folder: Path, base: str | None) -> str:
 def test_every_command_is_in_the_help(tmp_path: Path) -> None:
     done = holdfast(tmp_path, "--help")
     assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()[-3:]] == ["run", "jobs", "demo"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[-7:]] == [
+        "run",
+        "jobs",
+        "inspect",
+        "state",
+        "diagnose",
+        "explain",
+        "demo",
+    ]
 
 
 def test_version(tmp_path: Path) -> None:

@@ -8,27 +8,21 @@ everything before it, in order, so that its own files stand at its end; with `wh
 bytes are the tail of such an entry, and the first line, which is cut, is left out.
 """
 
-from collections.abc import Mapping
-
-from holdfast.decode import offset_log
-from holdfast.model import json
+from holdfast.decode import log
 from holdfast.model.offsets import FileEntry, Unreadable
 
 
 def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unreadable:
     """The files of the entry, or why it cannot be read."""
-    try:
-        lines = data.decode("utf-8", "strict" if whole else "replace").split("\n")
-    except UnicodeDecodeError as error:
-        return Unreadable(reason=f"not UTF-8 at byte {error.start}")
     if whole:
-        version = offset_log.log_version(lines[0])
-        if isinstance(version, Unreadable):
-            return version
-        if version != 1:
-            return Unreadable(reason=f"file source log version {version}, expected 1")
+        head = log.versioned(data, "file source log", (1,))
+        if isinstance(head, Unreadable):
+            return head
+        rest = head[1]
+    else:
+        rest = data.decode("utf-8", "replace").partition("\n")[2]
     entries: list[FileEntry] = []
-    for line in lines[1:]:
+    for line in log.lines(rest):
         if not line:
             continue
         entry = _entry(line)
@@ -39,13 +33,11 @@ def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unread
 
 
 def _entry(line: str) -> FileEntry | Unreadable:
-    try:
-        value = json.parse(line)
-    except (ValueError, RecursionError):
-        return Unreadable(reason=f"`{line[:40]}` is not JSON")
-    if not isinstance(value, Mapping):
-        return Unreadable(reason=f"`{line[:40]}` is not a JSON object")
-    path, timestamp, log_offset = (value.get(key) for key in ("path", "timestamp", "batchId"))
-    if not (isinstance(path, str) and isinstance(timestamp, int) and isinstance(log_offset, int)):
-        return Unreadable(reason=f"`{line[:40]}` has no path, timestamp or batchId")
+    found = log.members(line)
+    if isinstance(found, Unreadable):
+        return found
+    path = found.get("path")
+    timestamp, log_offset = (log.integer(found.get(key)) for key in ("timestamp", "batchId"))
+    if not isinstance(path, str) or timestamp is None or log_offset is None:
+        return Unreadable(reason=f"`{log.shown(line)}` has no path, timestamp or batchId")
     return FileEntry(path=path, timestamp_ms=timestamp, log_offset=log_offset)

@@ -7,14 +7,23 @@ Version 1, one line a source by position; version 2, one line a source by name:
     {"logOffset":3}                                         landing:{"logOffset":3}
     -                                                       1:-
 
-The second line may be empty in very old logs; `-` stands for a source without an offset.
+The second line may be empty in very old logs; `-` stands for a source without an offset. Version
+2 may also have, in its second line, `sourceMetadataInfo` (which Spark writes empty up to 4.3) and
+`controlBatchInfo`.
 """
 
 from collections.abc import Mapping
 
+from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.json import Json
-from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import (
+    ControlBatch,
+    OffsetEntry,
+    SourceMetadata,
+    SourceOffset,
+    Unreadable,
+)
 
 NO_OFFSET = "-"
 KNOWN_VERSIONS = (1, 2)
@@ -23,16 +32,14 @@ _OPENINGS = tuple('{["')
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
     """The entry, or why it cannot be read."""
-    try:
-        lines = data.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        return Unreadable(reason=f"not UTF-8 at byte {error.start}")
-    version = log_version(lines[0])
-    if isinstance(version, Unreadable):
-        return version
-    if version not in KNOWN_VERSIONS:
-        return Unreadable(reason=f"offset log version {version}, expected 1 or 2")
-    return _body(version, lines[1:])
+    head = log.versioned(data, "offset log", KNOWN_VERSIONS)
+    if isinstance(head, Unreadable):
+        return head
+    version, rest = head
+    found = _body(version, log.lines(rest) if b"\n" in data else [])
+    if isinstance(found, Unreadable) and version > 1:
+        return Unreadable(reason=f"{found.reason}, in version {version}")
+    return found
 
 
 def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
@@ -46,13 +53,15 @@ def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
         return Unreadable(reason="names no source, cut short")
     torn = next((source for source in sources if _is_torn(source.offset)), None)
     if torn is not None:
-        return Unreadable(reason=f"the offset of source {torn.source} is cut short")
+        return Unreadable(reason=f"the offset of source {torn.source} is cut short, or no JSON")
     return OffsetEntry(
         version=version,
         watermark_ms=_integer(metadata.get("batchWatermarkMs")),
         timestamp_ms=_integer(metadata.get("batchTimestampMs")),
-        settings={key: str(value) for key, value in json.mapping(metadata.get("conf")).items()},
+        settings=log.texts(metadata.get("conf")),
         sources=sources,
+        source_metadata=_source_metadata(metadata.get("sourceMetadataInfo")),
+        control=_control(metadata.get("controlBatchInfo")),
     )
 
 
@@ -61,36 +70,42 @@ def _is_torn(offset: Json) -> bool:
     return isinstance(offset, str) and offset[:1] in _OPENINGS
 
 
-def log_version(line: str) -> int | Unreadable:
-    """The number in a log's first line, `vN`."""
-    if not line:
-        return Unreadable(reason="empty")
-    digits = line[1:]
-    if line[0] != "v" or not (digits.isascii() and digits.isdigit()) or len(digits) > 9:  # noqa: PLR2004
-        return Unreadable(reason=f"first line is `{line[:20]}`, expected `v1`")
-    return int(digits)
-
-
 def _metadata(line: str) -> Mapping[str, Json] | Unreadable:
-    if not line:
+    if not line.strip():
         return {}
-    try:
-        value = json.parse(line)
-    except (ValueError, RecursionError):
-        return Unreadable(reason="second line is not JSON")
+    found = log.members(line)
+    return (
+        Unreadable(reason=f"the second line {found.reason}")
+        if isinstance(found, Unreadable)
+        else found
+    )
+
+
+def _source_metadata(value: Json) -> Mapping[str, SourceMetadata]:
+    return {
+        source: SourceMetadata(
+            provider=str(json.mapping(info).get("providerName") or ""),
+            api_version=str(json.mapping(info).get("apiVersion") or ""),
+        )
+        for source, info in json.mapping(value).items()
+    }
+
+
+def _control(value: Json) -> ControlBatch | None:
     if not isinstance(value, Mapping):
-        return Unreadable(reason="second line is not a JSON object")
-    return value
+        return None
+    return ControlBatch(
+        operation=str(value.get("operationType") or ""),
+        info=str(value.get("operationInfo") or ""),
+    )
 
 
 def _source(version: int, index: int, line: str) -> SourceOffset:
     name, text = (str(index), line) if version == 1 else _named(index, line)
     if text == NO_OFFSET:
         return SourceOffset(source=name, offset=None)
-    try:
-        return SourceOffset(source=name, offset=json.parse(text))
-    except (ValueError, RecursionError):
-        return SourceOffset(source=name, offset=text)
+    found = log.value(text)
+    return SourceOffset(source=name, offset=text if isinstance(found, Unreadable) else found)
 
 
 def _named(index: int, line: str) -> tuple[str, str]:
@@ -99,4 +114,4 @@ def _named(index: int, line: str) -> tuple[str, str]:
 
 
 def _integer(value: Json) -> int:
-    return value if isinstance(value, int) else 0
+    return log.integer(value) or 0

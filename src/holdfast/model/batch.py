@@ -64,6 +64,15 @@ class Nothing:
     location: str | Unknown
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerKey:
+    """What a ledger is kept under. The query id is not in it: it dies with a metadata file."""
+
+    job: JobName
+    generation: Generation
+    output: OutputName
+
+
 LastWritten = Written | Nothing | Unknown
 
 

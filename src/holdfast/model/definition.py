@@ -75,6 +75,61 @@ class DeltaMerge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresAppend:
+    """Append every row to a PostgreSQL table, each batch in one transaction with its ledger.
+
+    `password` says where the password is found; the password itself is in no definition.
+    """
+
+    connection: str
+    password: str | None
+    schema: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresUpsert:
+    """Upsert by key into a PostgreSQL table; with `newest`, an older row replaces no newer one.
+
+    Rows whose column `deleted` is true take their key out of the table.
+    """
+
+    connection: str
+    password: str | None
+    schema: str
+    table: str
+    keys: tuple[str, ...]
+    newest: str | None
+    deleted: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcAppend:
+    """Append every row to a table of any database that Spark can write, with a ledger beside it."""
+
+    url: str
+    user: str | None
+    password: str | None
+    schema: str | None
+    table: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcUpsert:
+    """Upsert by key into such a table; with `newest`, an older row replaces no newer one."""
+
+    url: str
+    user: str | None
+    password: str | None
+    schema: str | None
+    table: str
+    options: Mapping[str, str]
+    keys: tuple[str, ...]
+    newest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink:
     """Spark's own file sink, whose `_spark_metadata` makes each batch id appear once."""
 
@@ -91,8 +146,12 @@ class ForeachBatch:
     function: Callable[..., object]
 
 
-LedgeredSink = DeltaAppend | DeltaMerge
-Sink = DeltaAppend | DeltaMerge | FileSink | ForeachBatch
+DeltaSink = DeltaAppend | DeltaMerge
+PostgresSink = PostgresAppend | PostgresUpsert
+JdbcTable = JdbcAppend | JdbcUpsert
+DatabaseSink = PostgresSink | JdbcTable
+LedgeredSink = DeltaSink | DatabaseSink
+Sink = LedgeredSink | FileSink | ForeachBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What an entry of Spark's offset log says, and what a batch consumed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.model.json import Json
 
@@ -22,14 +22,35 @@ class SourceOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceMetadata:
+    """What version 2 of the offset log may say of a source beyond its offset."""
+
+    provider: str
+    api_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlBatch:
+    """A batch that carries no data but an operation of Spark's."""
+
+    operation: str
+    info: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetEntry:
-    """One entry of the offset log: the end offsets of a batch and the settings pinned with it."""
+    """One entry of the offset log: the end offsets of a batch and the settings pinned with it.
+
+    `control` is None for a batch of data, which every batch of version 1 is.
+    """
 
     version: int
     watermark_ms: int
     timestamp_ms: int
     settings: Mapping[str, str]
     sources: tuple[SourceOffset, ...]
+    source_metadata: Mapping[str, SourceMetadata] = field(default_factory=dict)
+    control: ControlBatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +60,10 @@ class FileEntry:
     path: str
     timestamp_ms: int
     log_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStart:
+    """Where a source began, from its own folder: Kafka's first offsets, or a rate's start time."""
+
+    offset: Json

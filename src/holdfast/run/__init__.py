@@ -8,5 +8,6 @@ session.py    a Spark session with the settings and jars that holdfast chooses
 batch.py      the offset log -> a Batch with its digest
 query.py      one job -> one streaming query
 driver.py     all jobs of a run: start, watch, restart, stop
+once.py       the same for one batch function of an existing job
 records.py    what is remembered of every run
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from holdfast.diagnose import locations as rules
 from holdfast.errors import HoldfastError
 from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import Declaration, DeltaTable, Job, Sink
+from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, Sink
 from holdfast.model.ids import Epoch, Generation
 from holdfast.model.lease import Lease
 from holdfast.run import lease, locations, query
@@ -119,10 +119,12 @@ def _read(job: Job) -> set[str]:
 
 
 def _written(job: Job) -> set[str]:
-    paths = (path_of(output.sink) for output in job.writes)
+    paths = (path_of(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
     return {urls.canonical(path) for path in paths if path}
 
 
 def path_of(sink: Sink) -> str:
-    """The path of a sink, or nothing where it has none."""
+    """The path or the table of a sink, or nothing where it has none."""
+    if isinstance(sink, DatabaseSink):
+        return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
     return str(getattr(sink, "path", ""))

@@ -16,7 +16,7 @@ from holdfast.errors import StorageUnavailable
 from holdfast.model import json
 from holdfast.model.definition import Job
 from holdfast.model.ids import BatchId, Generation, JobName
-from holdfast.storage import Folder, Missing, Store, open_store, urls
+from holdfast.storage import Folder, Missing, Store, mounts, open_store, urls
 
 _MOST_SIBLINGS = 200
 
@@ -63,7 +63,7 @@ def _facts(url: str, storage: Mapping[str, str]) -> rules.BaseFacts:
         url=url,
         path=path,
         temporary=str(Path(tempfile.gettempdir()).resolve()),
-        file_system=_file_system(path) if path else "",
+        file_system=mounts.file_system(path) if path else "",
         checkpoint_above=_local_checkpoint_above(path) if path else _above(url, storage),
     )
 
@@ -84,23 +84,6 @@ def _above(url: str, storage: Mapping[str, str]) -> str | None:
         if set(store.names(name)) >= rules.CHECKPOINT_PARTS:
             return f"{scheme}://{bucket}/{name}"
     return None
-
-
-def _file_system(path: str) -> str:
-    """The type of the file system that a path is on, by the longest mount point above it."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        return ""
-    best = ("", "")
-    for line in lines:
-        mount, _, rest = line.partition(" - ")
-        point = mount.split()[4]
-        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(
-            best[0]
-        ):
-            best = (point, rest.split()[0])
-    return best[1]
 
 
 def identity(store: Store, job: JobName) -> Identity | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from holdfast.errors import FunctionResultInvalid
-from holdfast.model.batch import Batch, Life, Unknown, ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Life, Unknown, ledger_key
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
@@ -22,11 +22,15 @@ from holdfast.model.definition import (
     Every,
     FileSink,
     ForeachBatch,
+    JdbcAppend,
+    JdbcUpsert,
     Job,
     Output,
+    PostgresAppend,
+    PostgresUpsert,
     Trigger,
 )
-from holdfast.model.ids import BatchId, Generation, JobName
+from holdfast.model.ids import BatchId, Generation, JobName, OutputName
 from holdfast.run.batch import OffsetReader
 from holdfast.sinks.contract import Decision, LedgeredSink
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
@@ -79,8 +83,29 @@ def _ledgered(
             return DeltaAppendSink(output.sink, key, storage)
         case DeltaMerge():
             return DeltaMergeSink(output.sink, key, storage)
+        case PostgresAppend() | PostgresUpsert():
+            return _postgres(job, generation, output.name, output.sink)
+        case JdbcAppend() | JdbcUpsert():
+            from holdfast.sinks.jdbc import JdbcSink  # noqa: PLC0415  only where Spark runs
+
+            ledger = LedgerKey(job=job, generation=generation, output=output.name)
+            return JdbcSink(output.sink, ledger)
         case FileSink() | ForeachBatch():
             return None
+
+
+def _postgres(
+    job: JobName,
+    generation: Generation,
+    output: OutputName,
+    sink: PostgresAppend | PostgresUpsert,
+) -> LedgeredSink:
+    from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
+
+    key = postgres.Key(job=job, generation=generation, output=output)
+    if isinstance(sink, PostgresAppend):
+        return postgres.PostgresAppendSink(sink, key)
+    return postgres.PostgresUpsertSink(sink, key)
 
 
 def result_of(job: Job, spark: "SparkSession") -> DataFrame:

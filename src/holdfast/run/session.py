@@ -46,9 +46,7 @@ def build(
         # The workers must be able to import what this process imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251
     ours = _ours(chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted)
-    for key, value in ours.items():
-        builder = builder.config(key, value)
-    for key, value in own.items():
+    for key, value in {**own, **ours}.items():  # they share `spark.jars` only, which is both
         builder = builder.config(key, value)
     options = "spark.driver.extraJavaOptions"
     if options not in own and not submitted:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from holdfast.sources import open as opening
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -76,6 +78,15 @@ ON_S3 = (
         value=_ABORTABLE,
         why="S3 has no rename; the default manager copies and deletes for every log entry",
         gain="log writes a batch 300 ms to 85 ms (one run)",
+    ),
+)
+
+KAFKA_SOURCE = (
+    Setting(
+        key="kafka.max.poll.records",
+        value=opening.MAX_POLL_RECORDS,
+        why="the default of 500 makes a large batch wait for the broker again and again",
+        gain="reading 2 million rows 4.5 s to 2.6 s, two partitions",
     ),
 )
 

@@ -8,10 +8,14 @@ from holdfast.errors import OptionInvalid
 from holdfast.model.definition import (
     DeltaAppend,
     DeltaMerge,
+    DeltaSink,
     FileSink,
     ForeachBatch,
-    LedgeredSink,
+    JdbcAppend,
+    JdbcUpsert,
     Output,
+    PostgresAppend,
+    PostgresUpsert,
     Sink,
 )
 from holdfast.model.ids import OutputName
@@ -20,11 +24,23 @@ from holdfast.storage import urls
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["delta_append", "delta_merge", "files", "foreach_batch"]
+__all__ = [
+    "delta_append",
+    "delta_merge",
+    "files",
+    "foreach_batch",
+    "jdbc_append",
+    "jdbc_upsert",
+    "postgres_append",
+    "postgres_upsert",
+]
 
 Select = Callable[["DataFrame"], "DataFrame"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9:/._=-]*")
+_PASSWORD = re.compile(r"(?i)\b(ssl)?password\s*=|^postgres(ql)?://[^/@]*:[^/@]*@")
+_JDBC_PASSWORD = re.compile(r"(?i)[?&;]\w*password=|//[^/@:]*:[^/@]*@")
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 FILE_FORMATS = ("parquet", "json", "csv")
 
 
@@ -111,13 +127,168 @@ def foreach_batch(
     return Output(name=OutputName(name), sink=ForeachBatch(function=function), select=select)
 
 
+def postgres_append(
+    connection: str,
+    table: str,
+    *,
+    schema: str = "public",
+    password: str | None = None,
+    select: Select | None = None,
+    name: str | None = None,
+) -> Output:
+    """Append to a PostgreSQL table, exactly once.
+
+    `connection` is what libpq takes, as in `"host=db dbname=serving user=stream"`, without a
+    password. That comes from libpq's own places (PGPASSFILE, `~/.pgpass`, PGPASSWORD, a service)
+    or from where `password` says: `"env:NAME"` or `"file:PATH"`.
+    """
+    _check_server(connection, password)
+    sink = PostgresAppend(connection=connection, password=password, schema=schema, table=table)
+    return Output(name=OutputName(name or table), sink=sink, select=select)
+
+
+def postgres_upsert(  # noqa: PLR0913  one parameter an option of the sink
+    connection: str,
+    table: str,
+    *,
+    keys: Sequence[str],
+    newest: str | None = None,
+    deleted: str | None = None,
+    schema: str = "public",
+    password: str | None = None,
+    select: Select | None = None,
+    name: str | None = None,
+) -> Output:
+    """Upsert into a PostgreSQL table by key, exactly once; connect as `postgres_append` does.
+
+    With `newest`, the row with the highest value of that column stays, within a batch and against
+    the table. Without, a key may occur once a batch, and the incoming row replaces the old one.
+    Rows whose boolean column `deleted` is true take their key out of the table.
+    """
+    if not keys:
+        raise OptionInvalid(
+            f"expected at least one key column to upsert into `{table}`, found none",
+            hint='name them: `postgres_upsert(connection, table, keys=["id"])`',
+        )
+    _check_server(connection, password)
+    sink = PostgresUpsert(
+        connection=connection,
+        password=password,
+        schema=schema,
+        table=table,
+        keys=tuple(keys),
+        newest=newest,
+        deleted=deleted,
+    )
+    return Output(name=OutputName(name or table), sink=sink, select=select)
+
+
+def jdbc_append(  # noqa: PLR0913  one parameter an option of the sink
+    url: str,
+    table: str,
+    *,
+    schema: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    options: Mapping[str, str] | None = None,
+    select: Select | None = None,
+    name: str | None = None,
+) -> Output:
+    """Append to a table of any database that Spark can write through JDBC, exactly once.
+
+    The driver's jar is yours: `--set spark.jars=…`. `password` says where the password is found,
+    as `"env:NAME"` or `"file:PATH"`; `options` are those of Spark's JDBC writer.
+    """
+    _check_jdbc(url, password, options or {})
+    sink = JdbcAppend(
+        url=url,
+        user=user,
+        password=password,
+        schema=schema,
+        table=table,
+        options=dict(options or {}),
+    )
+    return Output(name=OutputName(name or table), sink=sink, select=select)
+
+
+def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
+    url: str,
+    table: str,
+    *,
+    keys: Sequence[str],
+    newest: str | None = None,
+    schema: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    options: Mapping[str, str] | None = None,
+    select: Select | None = None,
+    name: str | None = None,
+) -> Output:
+    """Upsert into such a table by key, exactly once; connect as `jdbc_append` does.
+
+    The table must be there, with a primary key or a unique index on the keys. With `newest`, the
+    row with the highest value of that column stays, within a batch and against the table.
+    """
+    if not keys:
+        raise OptionInvalid(
+            f"expected at least one key column to upsert into `{table}`, found none",
+            hint='name them: `jdbc_upsert(url, table, keys=["id"])`',
+        )
+    _check_jdbc(url, password, options or {})
+    sink = JdbcUpsert(
+        url=url,
+        user=user,
+        password=password,
+        schema=schema,
+        table=table,
+        options=dict(options or {}),
+        keys=tuple(keys),
+        newest=newest,
+    )
+    return Output(name=OutputName(name or table), sink=sink, select=select)
+
+
+def _check_jdbc(url: str, password: str | None, options: Mapping[str, str]) -> None:
+    """Refuse a password in the declaration; what was given is not repeated."""
+    if not url.startswith("jdbc:"):
+        raise OptionInvalid(
+            "expected an address that begins with `jdbc:`, found another",
+            hint='give it as the driver takes it: `"jdbc:mariadb://host:3306/database"`',
+        )
+    if _JDBC_PASSWORD.search(url) or any("password" in key.lower() for key in options):
+        raise OptionInvalid(
+            "expected a connection without a password, found one in it",
+            hint='name where it is: `password="env:NAME"`',
+        )
+    _check_reference(password)
+
+
+def _check_server(connection: str, password: str | None) -> None:
+    """Refuse a password in the declaration; what was given is not repeated."""
+    if _PASSWORD.search(connection):
+        raise OptionInvalid(
+            "expected a connection without a password, found one in it",
+            hint='put it into ~/.pgpass, or name where it is: `password="env:NAME"`',
+        )
+    _check_reference(password)
+
+
+def _check_reference(password: str | None) -> None:
+    if password is not None and not _REFERENCE.fullmatch(password):
+        raise OptionInvalid(
+            "expected `password` to say where the password is, as `env:NAME` or `file:PATH`, found"
+            " something else",
+            hint="name the place, not the password",
+        )
+
+
 def _output(sink: Sink, path: str, select: Select | None, name: str | None) -> Output:
     if "%" in path:
         raise OptionInvalid(
             f"expected a path without `%`, which engines read in two ways, found `{path}`",
             hint="choose another path for the output",
         )
-    if isinstance(sink, LedgeredSink) and urls.is_hdfs(path) and not _PLAIN.fullmatch(path):
+    if isinstance(sink, DeltaSink) and urls.is_hdfs(path) and not _PLAIN.fullmatch(path):
         raise OptionInvalid(
             "expected the path of a Delta table on HDFS in plain letters, which is what delta-rs"
             f" finds again there, found `{path}`",

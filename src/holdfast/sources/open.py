@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 5.0
 _DEFAULT_KAFKA_PORT = 9092
 
+MAX_POLL_RECORDS = "5000"
+"""A poll hands out 500 records by default. After each one Spark seeks to both ends of the partition
+and back, which throws away what the consumer had fetched beyond them. What a poll can hold is
+bounded by `max.partition.fetch.bytes` all the same."""
+
 
 def opened(source: Source, spark: "SparkSession") -> "DataFrame":
     """The source as a streaming DataFrame; raises SourceUnavailable if it is not there."""
@@ -43,7 +48,7 @@ def _kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
     _reach(source)
     return (
         spark.readStream.format("kafka")
-        .options(**source.options)
+        .options(**{"kafka.max.poll.records": MAX_POLL_RECORDS, **source.options})
         .option("kafka.bootstrap.servers", source.servers)
         .option("subscribe", ",".join(source.topics))
         .option("startingOffsets", source.starting)

@@ -10,16 +10,19 @@ replace it. What a killed writer leaves is a draft, which `names` does not show.
 
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast.errors import StorageUnavailable
 from holdfast.storage.objects import unavailable
+from holdfast.storage.reader import PORTION, Children, File, Piece, Refused, too_long
+from holdfast.storage.remote import Found
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileReader
+    from hdfs_native._internal import FileStatus
 
 T = TypeVar("T")
 
@@ -34,6 +37,15 @@ def open_folder(url: str, options: Mapping[str, str]) -> "HdfsStorage":
     Options are Hadoop's own settings; Hadoop's files in HADOOP_CONF_DIR are read where there are
     any, as for a name service of several NameNodes or for a URL that names no host.
     """
+    return HdfsStorage(*_client(url, options), url)
+
+
+def open_listing(url: str, options: Mapping[str, str]) -> "HdfsListing":
+    """The folder that an `hdfs:` URL names, to be looked at."""
+    return HdfsListing(*_client(url, options), url)
+
+
+def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
     try:
         from hdfs_native import Client  # noqa: PLC0415  an extra: most users have no HDFS
     except ImportError as error:
@@ -50,7 +62,7 @@ def open_folder(url: str, options: Mapping[str, str]) -> "HdfsStorage":
     except (OSError, RuntimeError, ValueError) as error:
         raise unavailable(url, "", error) from error
     root = url.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
-    return HdfsStorage(client, f"/{root}" if root else "", url)
+    return client, f"/{root}" if root else ""
 
 
 class HdfsStorage:
@@ -126,8 +138,79 @@ class HdfsStorage:
             raise self._unavailable(path, error) from error
 
     def _unavailable(self, path: str, error: Exception) -> StorageUnavailable:
-        # What the NameNode refuses is a RuntimeError whose text goes on with a Java stack trace.
-        return unavailable(self._url, path, OSError(str(error).split("\\n", 1)[0]))
+        return _unavailable(self._url, path, error)
+
+
+class HdfsListing:
+    """What a RemoteReader asks of HDFS."""
+
+    def __init__(self, client: "Client", root: str, url: str) -> None:
+        self._client = client
+        self._root = root
+        self._url = url
+
+    def children(self, folder: str) -> Children | Missing | Refused:
+        """What lies directly in a folder."""
+        at = self._at(folder)
+        try:
+            found = [one for one in self._client.list_status(at) if one.path != at]
+        except FileNotFoundError:
+            return Missing(path=folder)
+        except (OSError, RuntimeError) as error:
+            return self._refused(folder, error)
+        files = sorted(_file(one) for one in found if not one.isdir)
+        folders = sorted(one.path.rsplit("/", 1)[-1] for one in found if one.isdir)
+        return Children(files=tuple(files), folders=tuple(folders))
+
+    def below(self, folder: str) -> Iterator[Sequence[Found]]:
+        """Every file below a folder; HDFS pages by itself."""
+        at, page = self._at(folder), list[Found]()
+        lead = len(self._at("").rstrip("/")) + 1
+        try:
+            for one in self._client.list_status(at, recursive=True):
+                if not one.isdir:
+                    page.append((one.path[lead:], one.length, one.modification_time))
+                if len(page) >= PORTION:
+                    yield page
+                    page = []
+        except FileNotFoundError:
+            return  # it went while the folder above was read
+        except (OSError, RuntimeError) as error:
+            raise _unavailable(self._url, folder, error) from error
+        yield page
+
+    def piece(self, piece: Piece) -> bytes | Missing | Refused:
+        """What is wanted of a file."""
+        try:
+            file = self._client.read(self._at(piece.path))
+            if len(file) > piece.most and not piece.last:
+                return too_long(piece, len(file))
+            return _content(file, piece.most)
+        except FileNotFoundError:
+            return Missing(path=piece.path)
+        except (OSError, RuntimeError) as error:
+            return Refused(path=piece.path, reason=_said(error))
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}".rstrip("/") or "/"
+
+    def _refused(self, folder: str, error: Exception) -> Refused:
+        if "AccessControlException" in str(error):
+            return Refused(path=folder, reason="permission denied")
+        raise _unavailable(self._url, folder, error) from error
+
+
+def _file(status: "FileStatus") -> File:
+    return File(status.path.rsplit("/", 1)[-1], status.length, status.modification_time)
+
+
+def _said(error: Exception) -> str:
+    """What the NameNode refuses is a RuntimeError whose text goes on with a Java stack trace."""
+    return str(error).split("\\n", 1)[0]
+
+
+def _unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
+    return unavailable(url, path, OSError(_said(error)))
 
 
 def _content(file: "FileReader", last: int | None) -> bytes:

@@ -4,16 +4,22 @@ On local disk a conditional create is a hard link to a file that was written who
 reader never sees half of it; on object stores it is a conditional put.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import obstore
+from arro3.core import DataType
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
 from holdfast.errors import StorageUnavailable
 from holdfast.storage import urls
+from holdfast.storage.reader import Children, File, Piece, Refused, too_long
+from holdfast.storage.remote import Found
 from holdfast.storage.store import Missing
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 T = TypeVar("T")
 
@@ -62,12 +68,24 @@ def open_folder(url: str, options: Mapping[str, str]) -> "ObjectStorage":
         if urls.is_local(url):
             folder = urls.local_path(url)
             return ObjectStorage(LocalStore(folder, mkdir=True, automatic_cleanup=True), url)
-        place = urls.for_rust(url)
-        store, client = _for_obstore(place, options)
-        backend = from_url(place, client_options=client, **store)  # type: ignore[call-overload]
-        return ObjectStorage(backend, url)
+        return ObjectStorage(_bucket(url, options), url)
     except (BaseError, OSError, ValueError) as error:
         raise unavailable(url, "", error) from error
+
+
+def open_listing(url: str, options: Mapping[str, str]) -> "ObjectListing":
+    """The folder of an object store that a URL names, to be looked at."""
+    try:
+        return ObjectListing(_bucket(url, options), url)
+    except (BaseError, OSError, ValueError) as error:
+        raise unavailable(url, "", error) from error
+
+
+def _bucket(url: str, options: Mapping[str, str]) -> ObjectStore:
+    place = urls.for_rust(url)
+    store, client = _for_obstore(place, options)
+    backend: ObjectStore = from_url(place, client_options=client, **store)  # type: ignore[call-overload]
+    return backend
 
 
 def _for_obstore(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -157,10 +175,79 @@ class ObjectStorage:
             raise unavailable(self._url, path, error) from error
 
 
+class ObjectListing:
+    """What a RemoteReader asks of anything that obstore opens."""
+
+    def __init__(self, store: ObjectStore, url: str) -> None:
+        self._backend = store
+        self._url = url
+
+    def children(self, folder: str) -> Children | Missing | Refused:
+        """What lies directly in a folder; a store without folders has none that is empty."""
+        try:
+            listing = obstore.list_with_delimiter(self._backend, folder or None)
+        except PermissionError as error:
+            return Refused(path=folder, reason=_first_line(error))
+        except (BaseError, OSError) as error:
+            raise unavailable(self._url, folder, error) from error
+        folders = {path.strip("/").rsplit("/", 1)[-1] for path in listing["common_prefixes"]}
+        files = [_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
+        own = tuple(file for file in files if file.name not in folders)
+        if not own and not folders and not listing["objects"]:
+            return Missing(path=folder)
+        return Children(files=tuple(sorted(own)), folders=tuple(sorted(folders)))
+
+    def below(self, folder: str) -> Iterator[Sequence[Found]]:
+        """Every file below a folder, as the server pages them."""
+        try:
+            pages = obstore.list(self._backend, folder or None, chunk_size=1000, return_arrow=True)
+            for page in pages:
+                times = page.column("last_modified").cast(DataType.int64()).to_pylist()
+                yield list(
+                    zip(
+                        page.column("path").to_pylist(),
+                        page.column("size").to_pylist(),
+                        [time // 1000 for time in times],
+                        strict=True,
+                    )
+                )
+        except (BaseError, OSError) as error:
+            raise unavailable(self._url, folder, error) from error
+
+    def piece(self, piece: Piece) -> bytes | Missing | Refused:
+        """What is wanted of a file, by one request unless only the end of a long one is."""
+        try:
+            if not piece.most:
+                obstore.head(self._backend, piece.path)
+                return b""
+            got = obstore.get(self._backend, piece.path)
+            size = got.meta["size"]
+            if size <= piece.most:
+                return bytes(got.bytes())
+            if not piece.last:
+                return too_long(piece, size)
+            part = obstore.get_range(self._backend, piece.path, start=size - piece.most, end=size)
+            return bytes(part)
+        except FileNotFoundError:
+            return Missing(path=piece.path)
+        except (BaseError, OSError) as error:
+            return Refused(path=piece.path, reason=_first_line(error))
+
+
+def _file(meta: "ObjectMeta") -> File:
+    modified_ms = round(meta["last_modified"].timestamp() * 1000)
+    return File(meta["path"].rsplit("/", 1)[-1], meta["size"], modified_ms)
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return said[0] if said else type(error).__name__
+
+
 def unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
     """What the storage said, in one sentence."""
     where = f"{url}/{path}" if path else url
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = _first_line(error)
     full = "No space left" in reason or "quota" in reason.lower()
     hint = (
         f"make room on the disk of `{url}`, then start again"

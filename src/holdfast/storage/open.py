@@ -1,15 +1,45 @@
-"""Which implementation serves a path or URL."""
+"""Which implementation serves a path or URL.
+
+Local folders are looked at through the operating system alone, so that a command that only looks
+starts without loading the clients of object stores and HDFS.
+"""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from holdfast.storage import hdfs, objects, urls
+from holdfast.storage import local, urls
+from holdfast.storage.reader import Reader
+from holdfast.storage.store import Folder
 
-Folder = objects.ObjectStorage | hdfs.HdfsStorage
-"""Any implementation of the Store; it also tells the size of a file."""
+if TYPE_CHECKING:
+    from holdfast.storage.remote import Remote
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
     """The folder that a path or URL names, made if it is local and not there."""
     if urls.is_hdfs(url):
+        from holdfast.storage import hdfs  # noqa: PLC0415  loaded where it is used
+
         return hdfs.open_folder(urls.for_rust(url), options or {})
+    from holdfast.storage import objects  # noqa: PLC0415  loaded where it is used
+
     return objects.open_folder(url, options or {})
+
+
+def open_reader(url: str, options: Mapping[str, str] | None = None) -> Reader:
+    """The folder that a path or URL names, to be looked at; nothing is made."""
+    if urls.is_local(url):
+        return local.open_folder(urls.local_path(url))
+    from holdfast.storage import remote  # noqa: PLC0415  loaded where it is used
+
+    return remote.RemoteReader(_listing(url, options or {}))
+
+
+def _listing(url: str, options: Mapping[str, str]) -> "Remote":
+    if urls.is_hdfs(url):
+        from holdfast.storage import hdfs  # noqa: PLC0415  loaded where it is used
+
+        return hdfs.open_listing(urls.for_rust(url), options)
+    from holdfast.storage import objects  # noqa: PLC0415  loaded where it is used
+
+    return objects.open_listing(url, options)

@@ -36,3 +36,11 @@ class Store(Protocol):
     def delete(self, path: str) -> None:
         """Remove one file; nothing happens if there is none."""
         ...
+
+
+class Folder(Store, Protocol):
+    """A Store that also tells the size of a file; every implementation is one."""
+
+    def size(self, path: str) -> int:
+        """How many bytes a file has that is there."""
+        ...

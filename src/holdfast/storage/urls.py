@@ -36,9 +36,17 @@ def is_local(url: str) -> bool:
 
 def local_path(url: str) -> Path:
     """The absolute path that a plain path or a `file:` URL names."""
-    path = unquote(urlsplit(url).path) if url.lower().startswith("file:") else url
+    path = unquote(_after_host(url[5:])) if url.lower().startswith("file:") else url
     absolute = os.path.normpath(Path(path).absolute())
     return Path("/" + absolute.lstrip("/"))  # POSIX keeps two slashes at the beginning
+
+
+def _after_host(rest: str) -> str:
+    """The path of a `file:` URL. Hadoop knows no `?` and no `#` in paths, so they are letters."""
+    if not rest.startswith("//"):
+        return rest
+    host, slash, path = rest[2:].partition("/")
+    return f"{slash}{path}" if slash else host
 
 
 def canonical(url: str) -> str:

@@ -18,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 from holdfast.examples.sensors import pipeline
 from holdfast.examples.sensors.pipeline import Settings
 from holdfast.model.batch import ledger_key
-from holdfast.model.definition import Job, LedgeredSink, Output
+from holdfast.model.definition import DeltaSink, Job, Output
 from holdfast.model.ids import Generation
 from holdfast.sinks.delta import ledger
 
@@ -137,7 +137,7 @@ def _doing(settings: Settings, job: Job) -> str:
 
 
 def _holds(output: Output, job: Job, batch: int) -> bool:
-    if not isinstance(output.sink, LedgeredSink):
+    if not isinstance(output.sink, DeltaSink):
         return False
     try:
         table = deltalake.DeltaTable(output.sink.path)

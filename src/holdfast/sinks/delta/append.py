@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 from holdfast.errors import SinkContended, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaAppend
-from holdfast.sinks import contract
+from holdfast.sinks import batch_size, contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
 from holdfast.sinks.delta import table as tables
@@ -30,7 +30,7 @@ class DeltaAppendSink:
     def __init__(self, sink: DeltaAppend, app_id: str, options: Mapping[str, str]) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = parquet.BatchSize()
+        self._size = batch_size.BatchSize()
         self._fit = schema.Fit(sink.path)
 
     def last_written(self) -> LastWritten:

@@ -82,6 +82,27 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
     )
 
 
+def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Nothing:
+    """What the table holds for the job, from the log entry that last moved its ledger."""
+    epoch, batch = unpack(transaction)
+    infos = (json.mapping(json.parse(line.decode())) for line in data.splitlines() if line)
+    infos = (json.mapping(info.get("commitInfo")) for info in infos)
+    entry: Mapping[str, Json] = next(
+        (e for e in map(_entry, infos) if e.get("ledger") == app_id), {}
+    )
+    said, digest = entry.get("location"), entry.get("digest")
+    location = said if isinstance(said, str) else Unknown(reason=CLEANED)
+    if batch is None:
+        return Nothing(epoch=epoch, location=location)
+    return Written(
+        epoch=epoch,
+        batch=batch,
+        digest=Digest(digest) if isinstance(digest, str) else Unknown(reason="it says none"),
+        location=location,
+        taken_back=False,
+    )
+
+
 def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
     """Whether the table was restored after the job's last commit.
 

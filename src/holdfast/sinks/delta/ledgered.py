@@ -16,6 +16,7 @@ from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
 from holdfast.sinks.delta.parquet import AddedFile
 from holdfast.storage import Folder, open_store
@@ -61,7 +62,7 @@ class LedgeredTable:
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
-        tables.fence(self.place, life, self.app_id, schema, spark)
+        fence(self.place, self.store, life, self.app_id, schema, spark)
 
     def current(self) -> deltalake.DeltaTable:
         """The table as it is now, with its files: for merges, which read them."""

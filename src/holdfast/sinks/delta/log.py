@@ -58,7 +58,7 @@ class LogTail:
         head = self._head
         if head is None or self._may_have_lost_track(head):
             head = self._opened()
-        while not isinstance(data := self._store.read(_path(head.version + 1)), Missing):
+        while not isinstance(data := self._store.read(path(head.version + 1)), Missing):
             head = self._moved(head, data)
         self._head = head
         self._looked_at = time.monotonic()
@@ -66,15 +66,14 @@ class LogTail:
 
     def commit(self, head: Head, batch: Batch, files: Sequence[AddedFile]) -> bool:
         """Add the files and the ledger as the next commit; False if another writer was first."""
-        version = ledger.pack(batch.life.epoch, batch.id)
-        now = time.time_ns() // 1_000_000
-        actions: list[Mapping[str, object]] = [
-            {"commitInfo": self._info(batch, head, now)},
-            {"txn": {"appId": self._app_id, "version": version, "lastUpdated": now}},
-            *({"add": _added(file)} for file in files),
-        ]
-        text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
-        if not self._store.write(_path(head.version + 1), text.encode(), create=True):
+        text = commit_text(
+            self._app_id,
+            ledger.pack(batch.life.epoch, batch.id),
+            ledger.of_batch(batch, self._app_id),
+            head.partition_by,
+            files,
+        )
+        if not self._store.write(path(head.version + 1), text, create=True):
             return False
         self._head = Head(
             version=head.version + 1,
@@ -92,7 +91,7 @@ class LogTail:
         there, or was a few minutes ago, none after it is gone.
         """
         idle = time.monotonic() - self._looked_at > _IDLE_SECONDS
-        return idle or isinstance(self._store.read(_path(head.version), last=1), Missing)
+        return idle or isinstance(self._store.read(path(head.version), last=1), Missing)
 
     def _opened(self) -> Head:
         table = self._place.open()
@@ -138,21 +137,34 @@ class LogTail:
             hint="stop the job before a table is restored, and plan a replay",
         )
 
-    def _info(self, batch: Batch, head: Head, now: int) -> Mapping[str, object]:
-        return {
-            "timestamp": now,
-            "operation": "WRITE",
-            "operationParameters": {
-                "mode": "Append",
-                "partitionBy": json.dumps(list(head.partition_by)),
-            },
-            "isBlindAppend": True,
-            "engineInfo": f"holdfast/{VERSION}",
-            ledger.KEY: ledger.of_batch(batch, self._app_id),
-        }
+
+def commit_text(
+    app_id: str,
+    transaction: int,
+    said: str,
+    partition_by: tuple[str, ...],
+    files: Sequence[AddedFile],
+) -> bytes:
+    """The entry of a commit that moves the ledger and adds the files."""
+    now = time.time_ns() // 1_000_000
+    info = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(list(partition_by))},
+        "isBlindAppend": True,
+        "engineInfo": f"holdfast/{VERSION}",
+        ledger.KEY: said,
+    }
+    actions: list[Mapping[str, object]] = [
+        {"commitInfo": info},
+        {"txn": {"appId": app_id, "version": transaction, "lastUpdated": now}},
+        *({"add": _added(file)} for file in files),
+    ]
+    return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions).encode()
 
 
-def _path(version: int) -> str:
+def path(version: int) -> str:
+    """The name of a log entry."""
     return f"_delta_log/{version:020d}.json"
 
 

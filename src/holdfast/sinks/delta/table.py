@@ -1,4 +1,4 @@
-"""Opening, creating and fencing a Delta table, and which engine may commit to it.
+"""Opening and creating a Delta table, and which engine may commit to it.
 
 delta-rs commits in milliseconds and needs no Spark job, but it must not commit to a table whose
 features put duties on the writer that a plain add action does not meet. Those tables are
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from holdfast.errors import SinkRefused, StorageUnavailable
-from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
+from holdfast.model.batch import Life, Nothing, Unknown
 from holdfast.model.ids import Epoch
-from holdfast.sinks import contract
 from holdfast.sinks.delta import ledger
 from holdfast.storage import urls
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 NO_HOOKS = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints of the log are made beside the batch, not inside it."""
 
-_ATTEMPTS = 20
 _PAUSES = (0.02, 0.05, 0.1, 0.2)
 _LAST_LEGACY_VERSION = 4
 _HARMLESS_FEATURES = frozenset(
@@ -83,21 +81,14 @@ class Place:
                 partition_by=list(self.partition_by),
                 configuration=dict(self.properties),
                 storage_options=dict(self.options) or None,
-                commit_properties=self.start_properties(life, app_id, _NOTHING),
+                commit_properties=deltalake.CommitProperties(
+                    custom_metadata={ledger.KEY: ledger.of_start(life, app_id, _NOTHING)},
+                    app_transactions=[deltalake.Transaction(app_id, ledger.pack(life.epoch, None))],
+                ),
             )
         except (DeltaError, OSError, ValueError) as error:
             if self.open() is None:
                 raise self.unavailable(error) from error
-
-    def start_properties(
-        self, life: Life, app_id: str, last: LastWritten
-    ) -> deltalake.CommitProperties:
-        """The commit of a driver's start: the new epoch, and the last batch carried on."""
-        batch = last.batch if not isinstance(last, Nothing | Unknown) else None
-        return deltalake.CommitProperties(
-            custom_metadata={ledger.KEY: ledger.of_start(life, app_id, last)},
-            app_transactions=[deltalake.Transaction(app_id, ledger.pack(life.epoch, batch))],
-        )
 
     def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
         """The error of a table that cannot be used, in one sentence."""
@@ -115,72 +106,7 @@ class Place:
         )
 
 
-_GONE = Unknown(reason=ledger.CLEANED)
 _NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="the table is new"))
-
-
-def fence(
-    place: Place, life: Life, app_id: str, schema: "StructType", spark: "SparkSession"
-) -> None:
-    """Create the table if there is none, and shut out drivers of lower epochs.
-
-    The fence is a commit of the app transaction. A driver that was reading the table before it
-    loses against it, because Delta lets no two transactions touch one app id at a time; one that
-    reads the table later sees the higher epoch.
-    """
-    for _ in range(_ATTEMPTS):
-        table = place.open()
-        if table is None:
-            place.create(life, app_id, schema)
-            continue
-        last = ledger.last_written(table, app_id)
-        if isinstance(last, Unknown) or _is_ours(last, life):
-            return
-        if last.epoch >= life.epoch:
-            raise contract.fenced(life, last.epoch)
-        try:
-            _commit_start(place, table, life, app_id, last, spark)
-        except CommitFailedError:
-            continue
-        except (DeltaError, OSError) as error:
-            raise place.unavailable(error) from error
-    raise contract.contended(place.path)
-
-
-def _is_ours(last: Written | Nothing, life: Life) -> bool:
-    """Whether this very driver has fenced the table: another base may have the same epoch."""
-    return last.epoch == life.epoch and last.location in (life.location, _GONE)
-
-
-def _commit_start(
-    place: Place,
-    table: deltalake.DeltaTable,
-    life: Life,
-    app_id: str,
-    last: LastWritten,
-    spark: "SparkSession",
-) -> None:
-    if native_append(table):
-        table.create_write_transaction(
-            [],
-            "append",
-            table.schema(),
-            list(table.metadata().partition_columns),
-            commit_properties=place.start_properties(life, app_id, last),
-            post_commithook_properties=NO_HOOKS,
-        )
-        return
-    require_exclusive_commits(place, spark)
-    batch = last.batch if not isinstance(last, Nothing | Unknown) else None
-    empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
-    (
-        empty.write.format("delta")
-        .mode("append")
-        .option("txnAppId", app_id)
-        .option("txnVersion", ledger.pack(life.epoch, batch))
-        .option("userMetadata", ledger.of_start(life, app_id, last))
-        .save(urls.for_spark(place.path))
-    )
 
 
 def _nullable(kind: object) -> object:

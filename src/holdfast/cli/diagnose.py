@@ -1,0 +1,87 @@
+"""`holdfast diagnose`: what will a restart do, and what speaks against it?"""
+
+import json
+import re
+import time
+
+import click
+
+from holdfast import ops
+from holdfast.cli import options
+from holdfast.errors import OptionInvalid
+from holdfast.model.finding import Judgement
+from holdfast.model.spark_version import SparkVersion
+
+_VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
+_OLDEST, _NEWEST = SparkVersion(3, 5), SparkVersion(4, 3)
+
+
+@click.command()
+@click.argument("location", metavar="LOCATION")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@click.option(
+    "--spark", metavar="VERSION", help="The Spark that will start it, 3.5 to 4.3; else as it ran."
+)
+@click.option(
+    "--async-progress", "asynchronous", is_flag=True, help="It starts with asynchronous tracking."
+)
+@click.option(
+    "--set", "given", multiple=True, metavar="KEY=VALUE", help="A setting that it starts with."
+)
+@click.option("--kafka", default="", metavar="SERVERS", help="Ask this cluster what it still has.")
+@click.option("--event-log", metavar="PATH", help="Spark's event log, or the folder that holds it.")
+@click.option(
+    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
+)
+@click.option("--debug", is_flag=True, help="Whole stack traces.")
+@click.pass_context
+def diagnose(  # noqa: PLR0913  one parameter an option
+    context: click.Context,
+    location: str,
+    *,
+    as_json: bool,
+    spark: str | None,
+    asynchronous: bool,
+    given: tuple[str, ...],
+    kafka: str,
+    event_log: str | None,
+    storage: tuple[str, ...],
+    debug: bool,  # noqa: ARG001  the entry point reads it
+) -> None:
+    """Say what a restart will do with a checkpoint, and what speaks against it. Changes nothing.
+
+    Ends with 0 if a start is safe, with 1 if a finding needs a decision, with 2 if there is no
+    checkpoint, and with 3 if it cannot be read.
+    """
+    found = ops.diagnose(
+        location,
+        storage=options.pairs(storage, "--storage"),
+        event_log=event_log,
+        spark=_version(spark),
+        asynchronous=asynchronous,
+        asked=options.pairs(given, "--set"),
+        kafka=kafka,
+        now_ms=round(time.time() * 1000),
+        told=lambda _: None,
+    )
+    from holdfast.report import diagnosis  # noqa: PLC0415  the command is to start fast
+
+    if as_json:
+        text = json.dumps(diagnosis.of(found), indent=2, ensure_ascii=False)
+        options.write(text + "\n")
+    else:
+        options.write_lines(diagnosis.lines(found))
+    context.exit(0 if found.judgement is Judgement.SAFE else 1)
+
+
+def _version(told: str | None) -> SparkVersion | None:
+    if told is None:
+        return None
+    found = _VERSION.fullmatch(told)
+    version = SparkVersion(int(found[1]), int(found[2])) if found else None
+    if version is None or not _OLDEST <= version <= _NEWEST:
+        raise OptionInvalid(
+            f"expected a version from {_OLDEST} to {_NEWEST}, found `--spark {told}`",
+            hint="write it as in `--spark 4.1`",
+        )
+    return version

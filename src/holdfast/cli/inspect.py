@@ -1,0 +1,153 @@
+"""`holdfast inspect`: what is in a checkpoint."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import click
+
+from holdfast import ops
+from holdfast.cli import options
+from holdfast.errors import OptionInvalid
+from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence
+from holdfast.model.json import Json
+
+_SHOW_EVERY_S = 0.2
+_SHOW_AFTER_S = 1.0
+
+
+@click.command()
+@click.argument("location", metavar="LOCATION")
+@click.option("--json", "form", flag_value="json", help="One JSON object for programs.")
+@click.option("--markdown", "form", flag_value="markdown", help="A page for an incident ticket.")
+@click.option("--html", "form", flag_value="html", help="One HTML file with charts.")
+@click.option("--batch", type=click.IntRange(min=0), metavar="N", help="What batch N consumed.")
+@click.option("--compare", metavar="A:B", help="What lies between the batches A and B.")
+@click.option("--event-log", metavar="PATH", help="Spark's event log, or the folder that holds it.")
+@click.option(
+    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
+)
+@click.option("--debug", is_flag=True, help="Whole stack traces.")
+def inspect(  # noqa: PLR0913  one parameter an option
+    location: str,
+    *,
+    form: str | None,
+    batch: int | None,
+    compare: str | None,
+    event_log: str | None,
+    storage: tuple[str, ...],
+    debug: bool,  # noqa: ARG001  the entry point reads it
+) -> None:
+    """Show what is in a checkpoint: nine facts, each with where it was read. Changes nothing.
+
+    LOCATION is a checkpoint, or a folder that checkpoints lie in: a path, or a URL with file, s3,
+    s3a, gs, abfss or hdfs.
+    """
+    given = options.pairs(storage, "--storage")
+    if batch is not None or compare is not None:
+        after, last = _range(batch, compare)
+        detail = ops.batch_detail(location, storage=given, batch=last, after=after)
+        _show_detail(detail, location, form, compared=after is not None)
+        return
+    with _Progress() as told:
+        found = ops.inspect(
+            location,
+            storage=given,
+            event_log=event_log,
+            now_ms=round(time.time() * 1000),
+            told=told,
+        )
+    if isinstance(found, Evidence):
+        _show(found, form)
+    else:
+        _show_rows(found, location, form)
+
+
+def _range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
+    if compare is None:
+        return None, batch or 0
+    first, _, second = compare.partition(":")
+    if batch is not None or not (first.isdecimal() and second.isdecimal()):
+        raise OptionInvalid(
+            f"expected two batches as in `--compare 3:7`, found `--compare {compare}`"
+            + (f" and `--batch {batch}`" if batch is not None else ""),
+            hint="give `--batch N` or `--compare A:B`",
+        )
+    return int(first), int(second)
+
+
+def _show(found: Evidence, form: str | None) -> None:
+    # Each report is loaded only where it is shown: the command is to start fast.
+    if form == "json":
+        from holdfast.report import document  # noqa: PLC0415
+
+        _json(document.of(found))
+    elif form == "markdown":
+        from holdfast.report import markdown  # noqa: PLC0415
+
+        options.write(markdown.of(found))
+    elif form == "html":
+        from holdfast.report import html  # noqa: PLC0415
+
+        options.write(html.of(found))
+    else:
+        from holdfast.report import text  # noqa: PLC0415
+
+        options.write_lines(text.of(found))
+
+
+def _show_rows(rows: tuple[CheckpointRow, ...], location: str, form: str | None) -> None:
+    from holdfast.report import listing  # noqa: PLC0415
+    from holdfast.storage import urls  # noqa: PLC0415
+
+    base = urls.canonical(location)
+    if form == "json":
+        _json(listing.of(rows, base))
+    elif form == "markdown":
+        options.write(listing.markdown(rows, base) + "\n")
+    elif form == "html":
+        raise _no_html("a folder of checkpoints", f"holdfast inspect --html {rows[0].location}")
+    else:
+        options.write_lines(listing.lines(rows, base))
+
+
+def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:
+    from holdfast.report import batches  # noqa: PLC0415
+
+    if form == "json":
+        _json(batches.of(detail, location, compared=compared))
+    elif form is None:
+        options.write_lines(batches.lines(detail, compared=compared))
+    else:
+        raise _no_html("one batch", f"holdfast inspect --{form} {location}")
+
+
+def _no_html(what: str, instead: str) -> OptionInvalid:
+    return OptionInvalid(f"expected text or `--json` for {what}, found another form", hint=instead)
+
+
+def _json(shown: Json) -> None:
+    options.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+
+
+class _Progress:
+    """A line on a terminal's stderr that counts files while a large checkpoint is listed."""
+
+    def __init__(self) -> None:
+        self._paints = sys.stderr.isatty()
+        self._next = time.monotonic() + _SHOW_AFTER_S
+        self._shown = False
+
+    def __enter__(self) -> Callable[[int], None]:
+        return self._told
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            click.echo("\r\033[K", err=True, nl=False)
+
+    def _told(self, files: int) -> None:
+        now = time.monotonic()
+        if self._paints and now >= self._next:
+            self._next, self._shown = now + _SHOW_EVERY_S, True
+            click.echo(f"\r{files:,} files", err=True, nl=False)

@@ -1,0 +1,62 @@
+"""What several commands share: pairs of options, and writing to stdout."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from holdfast.errors import OptionInvalid
+from holdfast.report.text import Line, Part, Style
+
+_PAINTS: dict[Style, dict[str, str | bool]] = {
+    Style.HEAD: {"bold": True},
+    Style.GOOD: {"fg": "green"},
+    Style.CAREFUL: {"fg": "yellow"},
+    Style.BAD: {"fg": "red", "bold": True},
+    Style.DIM: {"dim": True},
+}
+
+
+def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+    """`KEY=VALUE` texts -> options."""
+    found = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise OptionInvalid(
+                f"expected `{option} KEY=VALUE`, found one without an equals sign",
+                hint=f"write it as in `{option} aws_region=eu-central-1`",
+            )
+        found[key] = value
+    return found
+
+
+def write_lines(lines: Iterable[Line]) -> None:
+    """Lines, painted where a terminal shows them."""
+    paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    write("".join(_painted(line, paint=paint) + "\n" for line in lines))
+
+
+def write(text: str) -> None:
+    """Text as UTF-8, whatever the terminal's own encoding.
+
+    A file name on disk may be no UTF-8; its bytes are then written as escapes.
+    """
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _painted(line: Sequence[Part], *, paint: bool) -> str:
+    if not paint:
+        return "".join(part.text for part in line).rstrip()
+    return "".join(
+        click.style(part.text, **_PAINTS[part.style])  # type: ignore[arg-type]
+        if part.style in _PAINTS and part.text
+        else part.text
+        for part in line
+    )

@@ -1,0 +1,86 @@
+"""Stage 1: `commits/N` -> CommitEntry.
+
+    v1
+    {"nextBatchWatermarkMs":0}                                  `{}` up to Spark 2.3
+
+    v2                                                          state format 2, Spark 4.0 and later
+    {"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["<uuid of a store>", …], … per partition]}}
+
+    v3                                                          sinks that may evolve, Spark 4.2
+    {…,"sinkMetadataMap":{"out":{"sinkName":"out","commitOffset":"-","providerName":"…",
+     "apiVersion":"V2","isActive":true}}}
+
+A file that ends after the version line is a commit without metadata, to Spark as well.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import log
+from holdfast.model import json
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import CommitEntry, CommittedSink
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+KNOWN_VERSIONS = (1, 2, 3)
+_NO_OFFSET = "-"
+
+
+def decode(data: bytes) -> CommitEntry | Unreadable:
+    """The entry, or why it cannot be read."""
+    head = log.versioned(data, "commit log", KNOWN_VERSIONS)
+    if isinstance(head, Unreadable):
+        return head
+    version, rest = head
+    line = rest.partition("\n")[0]
+    found = log.members(line) if line.strip() else {}
+    if isinstance(found, Unreadable):
+        return found
+    watermark = log.integer(found.get("nextBatchWatermarkMs"))
+    state_ids = _state_ids(found.get("stateUniqueIds"))
+    if isinstance(state_ids, Unreadable):
+        return state_ids
+    return CommitEntry(
+        version=version,
+        next_watermark_ms=Unknown(reason="the commit has none") if watermark is None else watermark,
+        state_ids=state_ids,
+        sinks=tuple(
+            _sink(name, json.mapping(sink))
+            for name, sink in json.mapping(found.get("sinkMetadataMap")).items()
+        ),
+    )
+
+
+def _state_ids(value: Json) -> Mapping[int, tuple[tuple[str, ...], ...]] | Unreadable:
+    found: dict[int, tuple[tuple[str, ...], ...]] = {}
+    for key, partitions in json.mapping(value).items():
+        stores = _partitions(partitions)
+        if stores is None or not (key.isascii() and key.isdigit() and len(key) <= 19):  # noqa: PLR2004  64 bits
+            return Unreadable(reason=f"the state ids of operator `{log.shown(key)}` are malformed")
+        found[int(key)] = stores
+    return found
+
+
+def _partitions(value: Json) -> tuple[tuple[str, ...], ...] | None:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return None
+    found: list[tuple[str, ...]] = []
+    for stores in value:
+        if not isinstance(stores, Sequence) or isinstance(stores, str):
+            return None
+        names = tuple(one for one in stores if isinstance(one, str))
+        if len(names) != len(stores):
+            return None
+        found.append(names)
+    return tuple(found)
+
+
+def _sink(name: str, value: Mapping[str, Json]) -> CommittedSink:
+    offset = value.get("commitOffset")
+    return CommittedSink(
+        name=str(value.get("sinkName") or name),
+        offset=None if offset == _NO_OFFSET else offset,
+        provider=str(value.get("providerName") or ""),
+        api_version=str(value.get("apiVersion") or ""),
+        active=value.get("isActive") is True,
+    )

@@ -1,0 +1,217 @@
+r"""Stage 1: the lines of a Spark event log -> what happened to streaming queries.
+
+One JSON object a line, its event first. Of these, only the following are read:
+
+    {"Event":"SparkListenerLogStart","Spark Version":"4.1.1"}
+    {"Event":"SparkListenerEnvironmentUpdate","Spark Properties":{…},…}
+    {"Event":"org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent",
+     "id":…,"runId":…,"name":…,"timestamp":"2026-01-01T00:00:00.000Z"}
+    {"Event":"…$QueryProgressEvent","progress":{"id":…,"runId":…,"batchId":0,"sources":[…],
+     "sink":{"description":"FileSink[file:/out]"},"stateOperators":[…],…}}
+    {"Event":"…$QueryTerminatedEvent","id":…,"runId":…,"exception":null}          without a time
+    {"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+     "description":"name\nid = …\nrunId = …\nbatch = 0","time":…,"sparkPlanInfo":{"nodeName":…,
+     "simpleString":"StateStoreSave [k#1], state info [ checkpoint = file:/ck/state, runId = …,
+      opId = 0, ver = 0, numPartitions = 2] …, Complete, 0, 0, 2","children":[…]}}
+
+The plan of a stateful batch is the only place that shows the checkpoint's location, and the only
+one with the output mode; the first of each run is read. `physicalPlanDescription` of the same event
+must not be used: Spark plans anew for it, always in append mode and without a checkpoint (seen on
+4.1.1).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from holdfast.decode import log, progress
+from holdfast.model import json
+from holdfast.model.batch import Unknown
+from holdfast.model.events import (
+    ApplicationSettings,
+    ApplicationStarted,
+    BatchPlanned,
+    LogEvent,
+    QueryProgress,
+    QueryStarted,
+    QueryTerminated,
+)
+from holdfast.model.ids import BatchId, QueryId, RunId
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+_LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
+_PLANNED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+_EVENT = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,120})"')
+_HEAD = 256
+_RUN = re.compile(rb"runId = (\S{1,64}?)\\nbatch = ")
+_PLAN_HEAD = 4096
+_BATCH = re.compile(r"(?:^|\n)id = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,19})(?:\n|$)")
+_MODE = re.compile(r", (Append|Complete|Update),")
+_SAVE = "StateStoreSave"
+
+
+def decode(lines: Iterable[bytes]) -> Iterator[LogEvent | Unreadable]:
+    """The events that concern streaming queries, in order, one line held at a time.
+
+    Lines of other events are passed over without being parsed: they are most of a log.
+    """
+    planned: set[bytes] = set()
+    for line in lines:
+        event = _EVENT.match(line[:_HEAD])
+        if event is None:
+            if line.strip():
+                yield Unreadable(reason="a line is no event")
+            continue
+        name = event[1].decode("ascii", "replace")
+        run = _RUN.search(line[:_PLAN_HEAD]) if name == _PLANNED else None
+        if name not in _READ or (run and run[1] in planned):
+            continue
+        found = _decoded(name, line)
+        if run and isinstance(found, BatchPlanned):
+            planned.add(run[1])
+        if found is not None:
+            yield found
+
+
+def _decoded(name: str, line: bytes) -> LogEvent | Unreadable | None:
+    text = log.text(line)
+    if isinstance(text, Unreadable):
+        return text
+    found = log.members(text)
+    return found if isinstance(found, Unreadable) else _READ[name](found)
+
+
+def _application(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+    version = found.get("Spark Version")
+    if not isinstance(version, str):
+        return Unreadable(reason="the log's first event has no version of Spark")
+    return ApplicationStarted(spark_version=version)
+
+
+def _settings(found: Mapping[str, Json]) -> LogEvent:
+    """The settings of Spark; before 3.0 they are pairs in a list."""
+    properties = found.get("Spark Properties")
+    if isinstance(properties, Sequence) and not isinstance(properties, str):
+        pairs = [one for one in properties if isinstance(one, Sequence) and len(one) == 2]  # noqa: PLR2004
+        return ApplicationSettings(settings={str(key): str(value) for key, value in pairs})
+    return ApplicationSettings(settings=log.texts(properties))
+
+
+def _ids(found: Mapping[str, Json]) -> tuple[QueryId, RunId] | None:
+    query, run = found.get("id"), found.get("runId")
+    if not isinstance(query, str) or not isinstance(run, str):
+        return None
+    return QueryId(query), RunId(run)
+
+
+def _started(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids = _ids(found)
+    if ids is None:
+        return Unreadable(reason="the start of a query has no id")
+    name = found.get("name")
+    unsaid = Unknown(reason="the start of a query in an event log does not say")
+    return QueryStarted(
+        at_ms=progress.time_ms(found.get("timestamp")),
+        query_id=ids[0],
+        run_id=ids[1],
+        name=name if isinstance(name, str) else "",
+        spark_version=unsaid,
+        location=unsaid,
+        sink=unsaid,
+        output_mode=unsaid,
+        sources=(),
+        settings={},
+        record=found,
+    )
+
+
+def _progressed(event: Mapping[str, Json]) -> LogEvent | Unreadable:
+    found = json.mapping(event.get("progress"))
+    ids, batch = _ids(found), log.integer(found.get("batchId"))
+    if ids is None or batch is None:
+        return Unreadable(reason="the progress of a query has no id or no batch")
+    sources = progress.sources(found.get("sources"))
+    rows = [source.rows for source in sources if isinstance(source.rows, int)]
+    return QueryProgress(
+        at_ms=progress.time_ms(found.get("timestamp")),
+        query_id=ids[0],
+        run_id=ids[1],
+        batch=BatchId(batch),
+        rows=sum(rows) if len(rows) == len(sources) else Unknown(reason="a source does not say"),
+        sink=progress.words(json.mapping(found.get("sink")).get("description"), "sink"),
+        sources=sources,
+        operators=progress.operators(found.get("stateOperators")),
+        durations_ms=progress.numbers(found.get("durationMs")),
+        watermark=str(json.mapping(found.get("eventTime")).get("watermark") or ""),
+    )
+
+
+def _terminated(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids, error = _ids(found), found.get("exception")
+    if ids is None:
+        return Unreadable(reason="the end of a query has no id")
+    return QueryTerminated(
+        at_ms=Unknown(reason="an event log does not say when a query ended"),
+        query_id=ids[0],
+        run_id=ids[1],
+        error=error if isinstance(error, str) else "",
+    )
+
+
+def _planned(found: Mapping[str, Json]) -> LogEvent | None:
+    """A batch with state; anything else that Spark executes is passed over.
+
+    What runs inside another execution repeats its plan, or is the user's own business.
+    """
+    description, execution = found.get("description"), found.get("executionId")
+    batch = _BATCH.search(description) if isinstance(description, str) else None
+    if batch is None or found.get("rootExecutionId", execution) != execution:
+        return None
+    plan = [(name, text, _location(text)) for name, text in _nodes(found.get("sparkPlanInfo"))]
+    nodes = [node for node in plan if node[2]]
+    if not nodes:
+        return None
+    modes = [mode for name, text, _ in nodes if name == _SAVE and (mode := _mode(text))]
+    return BatchPlanned(
+        at_ms=progress.whole(found.get("time"), "time"),
+        query_id=QueryId(batch[1]),
+        run_id=RunId(batch[2]),
+        batch=BatchId(int(batch[3])),
+        location=nodes[0][2],
+        output_mode=modes[0] if modes else Unknown(reason="no aggregate shows it"),
+        operators=tuple(name for name, _, _ in nodes),
+    )
+
+
+def _location(node: str) -> str:
+    """The checkpoint in the text of a stateful operator; empty for any other."""
+    state = node.partition("state info [ checkpoint = ")[2].partition(", runId = ")[0]
+    return state.removesuffix("/state") if state.endswith("/state") else ""
+
+
+def _mode(node: str) -> str:
+    """The output mode, which stands after the state's number of partitions."""
+    found = _MODE.search(node.rpartition("numPartitions = ")[2])
+    return found[1].lower() if found else ""
+
+
+def _nodes(plan: Json) -> Iterator[tuple[str, str]]:
+    """Name and text of each node of a plan; without recursion, plans may be deep."""
+    waiting = [json.mapping(plan)]
+    while waiting:
+        node = waiting.pop()
+        name, text, children = (node.get(key) for key in ("nodeName", "simpleString", "children"))
+        if isinstance(name, str) and isinstance(text, str):
+            yield name, text
+        if isinstance(children, Sequence) and not isinstance(children, str):
+            waiting.extend(json.mapping(child) for child in children)
+
+
+_READ = {
+    "SparkListenerLogStart": _application,
+    "SparkListenerEnvironmentUpdate": _settings,
+    f"{_LISTENER}QueryStartedEvent": _started,
+    f"{_LISTENER}QueryProgressEvent": _progressed,
+    f"{_LISTENER}QueryTerminatedEvent": _terminated,
+    _PLANNED: _planned,
+}

@@ -1,0 +1,44 @@
+"""Stage 1: `<output>/_spark_metadata/N` and `N.compact` -> SinkFile; N is the batch id.
+
+    v1
+    {"path":"file:///out/part-0.parquet","size":9,"isDir":false,"modificationTime":1,
+     "blockReplication":1,"blockSize":1,"action":"add"}          one line a file
+
+A batch without rows has the version line alone. No query id is in it.
+"""
+
+from holdfast.decode import log
+from holdfast.model.checkpoint import SinkFile
+from holdfast.model.offsets import Unreadable
+
+
+def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:
+    """The files that the batch added, or why it cannot be read."""
+    head = log.versioned(data, "file sink log", (1,))
+    if isinstance(head, Unreadable):
+        return head
+    files: list[SinkFile] = []
+    for line in log.lines(head[1]):
+        if not line:
+            continue
+        entry = _entry(line)
+        if isinstance(entry, Unreadable):
+            return entry
+        files.append(entry)
+    return tuple(files)
+
+
+def _entry(line: str) -> SinkFile | Unreadable:
+    found = log.members(line)
+    if isinstance(found, Unreadable):
+        return found
+    path, action = found.get("path"), found.get("action", "add")
+    size = log.integer(found.get("size"))
+    if not isinstance(path, str) or not isinstance(action, str) or size is None:
+        return Unreadable(reason=f"`{log.shown(line)}` has no path, size or action")
+    return SinkFile(
+        path=path,
+        bytes=size,
+        modified_ms=log.integer(found.get("modificationTime")) or 0,
+        action=action,
+    )

@@ -1,0 +1,127 @@
+r"""What Spark's logs share: UTF-8 lines, the first of them `vN`, the others JSON.
+
+    v1
+    {"…":…}
+
+A log is cut into lines at `\n` alone: JSON may hold U+2028 and its like as they are; a `\r`
+before it belongs to the line end, as it does to Spark. What is read can always be written again
+as JSON in UTF-8: half a surrogate pair becomes U+FFFD, and a number that is none (`NaN`, `1e999`)
+its own text. What is nested deeper than any real value is refused, so that nobody who walks it has
+to fear for the stack.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from json import JSONDecoder
+
+from holdfast.model import json
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+_SHOWN = 40
+_MOST_DIGITS = 9
+_DEEPEST = 200
+_SURROGATES = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+def text(data: bytes) -> str | Unreadable:
+    """The text of a file that has to be UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Unreadable(reason=f"not UTF-8 at byte {error.start}")
+
+
+def version(line: str) -> int | Unreadable:
+    """The number in a log's first line, `vN`."""
+    if not line:
+        return Unreadable(reason="empty")
+    digits = line[1:]
+    if line[0] != "v" or not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+        return Unreadable(reason=f"first line is `{line[:20]}`, expected `v1`")
+    return int(digits)
+
+
+def lines(rest: str) -> list[str]:
+    """The lines of a text; there is none after the last line end."""
+    return [line.removesuffix("\r") for line in rest.split("\n")]
+
+
+def versioned(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:
+    """The version of a log and the text after its first line; `name` is what the log is called."""
+    whole = text(data)
+    if isinstance(whole, Unreadable):
+        return whole
+    first, _, rest = whole.partition("\n")
+    found = version(first.rstrip("\r"))
+    if isinstance(found, Unreadable):
+        return found
+    if found not in known:
+        expected = " or ".join(str(one) for one in known)
+        return Unreadable(reason=f"{name} version {found}, expected {expected}")
+    return found, rest
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+_DECODER = JSONDecoder(parse_float=_finite, parse_constant=str)
+
+
+def value(line: str) -> "Json | Unreadable":
+    """A line as JSON."""
+    if "\\ud" in line or "\\uD" in line:
+        line = _SURROGATES.sub(lambda found: "\\ufffd" if found[1] else found[0], line)
+    try:
+        parsed: Json = _DECODER.decode(line)
+    except (ValueError, RecursionError):
+        return Unreadable(reason=f"`{shown(line)}` is not JSON")
+    if line.count("[") + line.count("{") > _DEEPEST and _depth(parsed) > _DEEPEST:
+        return Unreadable(reason=f"`{shown(line)}` is nested deeper than {_DEEPEST}")
+    return parsed
+
+
+def _depth(value: Json) -> int:
+    """How deep a value is nested; one level at a time, so that no depth is too much."""
+    depth, level = 0, [value]
+    while level := [
+        inner
+        for one in level
+        if isinstance(one, dict | list)
+        for inner in (one.values() if isinstance(one, dict) else one)
+        if isinstance(inner, dict | list)
+    ]:
+        depth += 1
+    return depth
+
+
+def members(line: str) -> Mapping[str, Json] | Unreadable:
+    """A line as a JSON object."""
+    found = value(line)
+    if isinstance(found, Unreadable | Mapping):
+        return found
+    return Unreadable(reason=f"`{shown(line)}` is not a JSON object")
+
+
+def shown(line: str) -> str:
+    """As much of a line as a reason needs."""
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+
+
+def integer(found: Json) -> int | None:
+    """The value if it is a whole number; JSON's true and false are none."""
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def texts(found: Json) -> dict[str, str]:
+    """An object with every value as text, the way Spark keeps settings; empty if it is none."""
+    return {
+        key: one if isinstance(one, str) else json.canonical(one)
+        for key, one in json.mapping(found).items()
+    }

@@ -1,0 +1,31 @@
+"""Stage 1: `metadata` -> QueryMetadata.
+
+    {"id":"0d4f3b0e-6c4b-4f6e-9a53-0d6a3c0f1b11"}        no version line
+
+The id is the query id, and Spark's whole memory of which query a checkpoint belongs to.
+"""
+
+import re
+
+from holdfast.decode import log
+from holdfast.model.checkpoint import QueryMetadata
+from holdfast.model.ids import QueryId
+from holdfast.model.offsets import Unreadable
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def decode(data: bytes) -> QueryMetadata | Unreadable:
+    """The query that the checkpoint belongs to, or why it cannot be read."""
+    whole = log.text(data)
+    if isinstance(whole, Unreadable):
+        return whole
+    if not whole.strip():
+        return Unreadable(reason="empty")
+    found = log.members(whole)
+    if isinstance(found, Unreadable):
+        return found
+    query_id = found.get("id")
+    if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
+        return Unreadable(reason=f"`{log.shown(whole)}` has no `id` that is a UUID")
+    return QueryMetadata(query_id=QueryId(query_id))

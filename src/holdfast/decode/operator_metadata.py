@@ -1,0 +1,69 @@
+"""Stage 1: `state/<op>/_metadata/metadata` and `_metadata/v2/<batch>` -> OperatorMetadata.
+
+    v1
+    {"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},
+     "stateStoreInfo":[{"storeName":"default","numColsPrefixKey":0,"numPartitions":3}]}
+
+Version 2 adds `stateSchemaFilePaths` to a store (`stateSchemaFilePath`, one text, in early 4.0),
+which are absolute, and `operatorPropertiesJson`, which is JSON inside a JSON text.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import log
+from holdfast.model import json
+from holdfast.model.checkpoint import OperatorMetadata, StateStoreInfo
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+KNOWN_VERSIONS = (1, 2)
+
+
+def decode(data: bytes) -> OperatorMetadata | Unreadable:
+    """The operator, or why it cannot be read."""
+    head = log.versioned(data, "operator metadata", KNOWN_VERSIONS)
+    if isinstance(head, Unreadable):
+        return head
+    version, rest = head
+    found = log.members(rest)
+    if isinstance(found, Unreadable):
+        return found
+    operator = json.mapping(found.get("operatorInfo"))
+    operator_id, name = log.integer(operator.get("operatorId")), operator.get("operatorName")
+    if operator_id is None or not isinstance(name, str):
+        return Unreadable(reason="has no operator id or no operator name")
+    stores = found.get("stateStoreInfo")
+    if not isinstance(stores, Sequence) or isinstance(stores, str):
+        return Unreadable(reason="has no list of state stores")
+    return OperatorMetadata(
+        version=version,
+        operator_id=operator_id,
+        name=name,
+        stores=tuple(_store(json.mapping(store)) for store in stores),
+        properties=_properties(found.get("operatorPropertiesJson")),
+    )
+
+
+def _store(value: Mapping[str, Json]) -> StateStoreInfo:
+    return StateStoreInfo(
+        name=str(value.get("storeName") or ""),
+        prefix_key_columns=log.integer(value.get("numColsPrefixKey")) or 0,
+        partitions=log.integer(value.get("numPartitions")) or 0,
+        schema_paths=_paths(value.get("stateSchemaFilePaths", value.get("stateSchemaFilePath"))),
+    )
+
+
+def _paths(value: Json) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Sequence):
+        return tuple(one for one in value if isinstance(one, str))
+    return ()
+
+
+def _properties(value: Json) -> Json:
+    """The object inside the text; the text itself where it is none."""
+    if not isinstance(value, str):
+        return value if isinstance(value, Mapping) else {}
+    inner = log.value(value)
+    return value if isinstance(inner, Unreadable) else inner

@@ -1,0 +1,128 @@
+"""Stage 1: the bytes of `V.zip` or `V_<uuid>.zip` -> RocksDbSnapshot.
+
+The zip holds RocksDB's small files and one named `metadata`:
+
+    v1
+    {"sstFiles":[{"localFileName":"00007.sst","dfsSstFileName":"00007-<uuid>.sst","sizeBytes":9}],
+     "logFiles":[{"localFileName":…,"dfsLogFileName":…,"sizeBytes":…}],"numKeys":5,
+     "numInternalKeys":0,"columnFamilyMapping":{"default":0},"maxColumnFamilyId":0}
+
+The list of a zip's members stands at its end, so it is read from there.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.decode import log
+from holdfast.model import json
+from holdfast.model.checkpoint import RocksDbFile, RocksDbSnapshot
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+_END, _MEMBER, _LOCAL = b"PK\5\6", b"PK\1\2", b"PK\3\4"
+_END_SIZE, _MEMBER_SIZE, _LOCAL_SIZE = 22, 46, 30
+_LONGEST_COMMENT = 65_535
+_STORED, _DEFLATED = 0, 8
+_MOST_BYTES = 64 << 20
+
+
+class _Member(NamedTuple):
+    name: bytes
+    method: int
+    crc: int
+    compressed: int
+    offset: int
+
+
+def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
+    """What the snapshot holds, or why it cannot be read."""
+    members = _members(data)
+    if isinstance(members, Unreadable):
+        return members
+    member = next((one for one in members if one.name == b"metadata"), None)
+    if member is None:
+        return Unreadable(reason="the zip holds no `metadata`")
+    content = _content(data, member)
+    return content if isinstance(content, Unreadable) else decode_metadata(content)
+
+
+def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
+    """The `metadata` file alone, out of its zip."""
+    head = log.versioned(data, "RocksDB metadata", (1,))
+    if isinstance(head, Unreadable):
+        return head
+    found = log.members(head[1])
+    if isinstance(found, Unreadable):
+        return found
+    keys = log.integer(found.get("numKeys"))
+    if keys is None:
+        return Unreadable(reason="has no number of keys")
+    return RocksDbSnapshot(
+        keys=keys,
+        internal_keys=log.integer(found.get("numInternalKeys")) or 0,
+        sst_files=_files(found.get("sstFiles"), "dfsSstFileName"),
+        log_files=_files(found.get("logFiles"), "dfsLogFileName"),
+        column_families={
+            name: log.integer(number) or 0
+            for name, number in json.mapping(found.get("columnFamilyMapping")).items()
+        },
+    )
+
+
+def _files(value: Json, stored: str) -> tuple[RocksDbFile, ...]:
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return tuple(_file(json.mapping(one), stored) for one in listed)
+
+
+def _file(value: Mapping[str, Json], stored: str) -> RocksDbFile:
+    return RocksDbFile(
+        local_name=str(value.get("localFileName") or ""),
+        stored_name=str(value.get(stored) or ""),
+        bytes=log.integer(value.get("sizeBytes")) or 0,
+    )
+
+
+def _members(data: bytes) -> Iterator[_Member] | Unreadable:
+    end = data.rfind(_END, max(0, len(data) - _END_SIZE - _LONGEST_COMMENT))
+    if end < 0 or end + _END_SIZE > len(data):
+        return Unreadable(reason="no zip, or one that is cut short: its list of members is missing")
+    size, offset = struct.unpack_from("<II", data, end + 12)
+    if offset + size > end:
+        return Unreadable(reason="the zip's list of members lies outside of it")
+    return _listed(data[offset : offset + size])
+
+
+def _listed(directory: bytes) -> Iterator[_Member]:
+    at = 0
+    while directory[at : at + 4] == _MEMBER and at + _MEMBER_SIZE <= len(directory):
+        method, crc, compressed = struct.unpack_from("<10xH4xII", directory, at)
+        name, extra, comment = struct.unpack_from("<HHH", directory, at + 28)
+        (offset,) = struct.unpack_from("<I", directory, at + 42)
+        start = at + _MEMBER_SIZE
+        yield _Member(directory[start : start + name], method, crc, compressed, offset)
+        at = start + name + extra + comment
+
+
+def _content(data: bytes, member: _Member) -> bytes | Unreadable:
+    head = data[member.offset : member.offset + _LOCAL_SIZE]
+    if head[:4] != _LOCAL or len(head) < _LOCAL_SIZE:
+        return Unreadable(reason="the zip's `metadata` is not where its list says")
+    name, extra = struct.unpack_from("<HH", head, 26)
+    start = member.offset + _LOCAL_SIZE + name + extra
+    content = _inflated(data[start : start + member.compressed], member.method)
+    if not isinstance(content, Unreadable) and zlib.crc32(content) != member.crc:
+        return Unreadable(reason="the zip's `metadata` does not agree with its checksum")
+    return content
+
+
+def _inflated(raw: bytes, method: int) -> bytes | Unreadable:
+    if method == _STORED:
+        return raw
+    if method != _DEFLATED:
+        return Unreadable(reason=f"the zip's `metadata` is compressed by method {method}")
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, _MOST_BYTES)
+    except zlib.error:
+        return Unreadable(reason="the zip's `metadata` cannot be inflated")

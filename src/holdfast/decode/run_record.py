@@ -1,0 +1,92 @@
+"""Stage 1: a segment of holdfast's run records -> what happened to the query.
+
+    .holdfast/<job>/runs/<started ms>-<run id>/000000.jsonl
+
+    {"event":"started","at_ms":…,"query_id":…,"run_id":…,"name":…,"spark_version":…,"sink":…,
+     "output_mode":…,"location":…,"sources":[…],"configuration":{…},…}
+    {"event":"progress","at_ms":…,"batch":0,"rows":2,"duration_ms":{…},"sources":[…],"state":[…]}
+    {"event":"terminated","at_ms":…,"error":null}
+
+Only the first line says which run it is, and it is in the first segment alone: the run id is taken
+from the name of the folder.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import log, progress
+from holdfast.model.batch import Unknown
+from holdfast.model.events import QueryEvent, QueryProgress, QueryStarted, QueryTerminated
+from holdfast.model.ids import BatchId, QueryId, RunId
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+
+def decode(data: bytes, run_id: RunId) -> tuple[QueryEvent | Unreadable, ...]:
+    """The events of a segment, in order; the run id is in the name of its folder."""
+    return tuple(_event(line, run_id) for line in data.split(b"\n") if line.strip())
+
+
+def _event(line: bytes, run_id: RunId) -> QueryEvent | Unreadable:
+    text = log.text(line)
+    if isinstance(text, Unreadable):
+        return text
+    found = log.members(text)
+    if isinstance(found, Unreadable):
+        return found
+    match found.get("event"):
+        case "started":
+            return _started(found, run_id)
+        case "progress":
+            return _progressed(found, run_id)
+        case "terminated":
+            return _terminated(found, run_id)
+        case _:
+            return Unreadable(reason=f"`{log.shown(text)}` is no record of a run")
+
+
+def _started(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreadable:
+    query_id, name, sources = (found.get(key) for key in ("query_id", "name", "sources"))
+    if not isinstance(query_id, str):
+        return Unreadable(reason="the start of a run has no query id")
+    listed = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else ()
+    return QueryStarted(
+        at_ms=progress.whole(found.get("at_ms"), "time"),
+        query_id=QueryId(query_id),
+        run_id=run_id,
+        name=name if isinstance(name, str) else "",
+        spark_version=progress.words(found.get("spark_version"), "version of Spark"),
+        location=progress.words(found.get("location"), "location"),
+        sink=progress.words(found.get("sink"), "sink"),
+        output_mode=progress.words(found.get("output_mode"), "output mode"),
+        sources=tuple(one for one in listed if isinstance(one, str)),
+        settings=log.texts(found.get("configuration")),
+        record=found,
+    )
+
+
+def _progressed(found: Mapping[str, Json], run_id: RunId) -> QueryProgress | Unreadable:
+    batch, watermark = log.integer(found.get("batch")), found.get("watermark")
+    if batch is None:
+        return Unreadable(reason="the progress of a run has no batch")
+    return QueryProgress(
+        at_ms=progress.whole(found.get("at_ms"), "time"),
+        query_id=Unknown(reason="the start of the run says it"),
+        run_id=run_id,
+        batch=BatchId(batch),
+        rows=progress.whole(found.get("rows"), "number of rows"),
+        sink=Unknown(reason="the start of the run says it"),
+        sources=progress.sources(found.get("sources")),
+        operators=progress.operators(found.get("state")),
+        durations_ms=progress.numbers(found.get("duration_ms")),
+        watermark=watermark if isinstance(watermark, str) else "",
+    )
+
+
+def _terminated(found: Mapping[str, Json], run_id: RunId) -> QueryTerminated:
+    error = found.get("error")
+    return QueryTerminated(
+        at_ms=progress.whole(found.get("at_ms"), "time"),
+        query_id=Unknown(reason="the start of the run says it"),
+        run_id=run_id,
+        error=error if isinstance(error, str) else "",
+    )

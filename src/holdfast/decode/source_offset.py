@@ -1,0 +1,237 @@
+"""Stage 1: the JSON of a source's offset -> an Offset by kind; two of them -> Consumed.
+
+The offset log does not name its sources: the kind is recognised by shape (`source_shapes`), and
+where shapes are shared, by the description that run records and event logs have of the source.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple, assert_never
+
+from holdfast.decode import source_shapes
+from holdfast.model import json
+from holdfast.model.batch import Unknown
+from holdfast.model.json import Json
+from holdfast.model.source_offset import (
+    AutoLoaderOffset,
+    Basis,
+    Change,
+    Consumed,
+    DeltaOffset,
+    EventHubsOffset,
+    FileOffset,
+    IcebergOffset,
+    KafkaOffset,
+    KinesisOffset,
+    NoOffset,
+    NumberOffset,
+    Offset,
+    OpaqueOffset,
+    PartitionChange,
+    PartitionNumbersOffset,
+    PubSubOffset,
+    RateMicroBatchOffset,
+    RatePartitionsOffset,
+    RecognisedOffset,
+    Recognition,
+    SequentialUnionOffset,
+)
+
+# The more telling shape before the less: Pub/Sub's has what Auto Loader's has, and more.
+_SHAPES: tuple[Callable[[Json], RecognisedOffset | None], ...] = (
+    source_shapes.files,
+    source_shapes.delta,
+    source_shapes.iceberg,
+    source_shapes.kinesis,
+    source_shapes.pub_sub,
+    source_shapes.auto_loader,
+    source_shapes.sequential_union,
+    source_shapes.rate_micro_batch,
+    source_shapes.rate_partitions,
+    source_shapes.number,
+    source_shapes.kafka,
+    source_shapes.partition_numbers,
+)
+_DESCRIBED = {
+    "cloudfiles": "Auto Loader",
+    "delta": "Delta",
+    "eventhubs": "Event Hubs",
+    "filestreamsource": "files",
+    "kafka": "Kafka",
+    "kinesis": "Kinesis",
+    "memorystream": "memory",
+    "pubsublite": "Pub/Sub Lite",
+    "pubsub": "Pub/Sub",
+    "rate": "rate",
+    "textsocket": "socket",
+}
+_UNITS: Mapping[type[RecognisedOffset], str] = {
+    AutoLoaderOffset: "files",
+    DeltaOffset: "versions",
+    FileOffset: "log offsets",
+    RateMicroBatchOffset: "rows",
+}
+
+
+def decode(value: Json, *, described: str = "") -> Offset:
+    """The offset by kind; `described` is the source's description where records have one."""
+    if value is None:
+        return NoOffset()
+    found = next((one for one in (shape(value) for shape in _SHAPES) if one is not None), None)
+    if found is None:
+        return OpaqueOffset(value=value)
+    return _named(found, described) if described else found
+
+
+def _named(offset: RecognisedOffset, described: str) -> RecognisedOffset:
+    """The offset under the name that the description gives, if its shape allows that name."""
+    head = described.partition("[")[0].lower()
+    name = next((name for key, name in _DESCRIBED.items() if key in head), None)
+    allowed = (offset.recognition.source, *offset.recognition.others)
+    if name is None or not any(one.startswith(name) for one in allowed):
+        return offset
+    named = Recognition(source=name, basis=Basis.DESCRIPTION)
+    if isinstance(offset, KafkaOffset) and name == "Event Hubs":
+        return EventHubsOffset(recognition=named, partitions=offset.partitions)
+    return replace(offset, recognition=named)
+
+
+class _Position(NamedTuple):
+    """Where one partition stands: as text, and as numbers where those have an order.
+
+    `number` is the one whose differences count the source's units; None where none does.
+    """
+
+    text: str
+    order: tuple[int, ...] | None = None
+    number: int | None = None
+
+
+def between(start: Offset, end: Offset) -> Consumed:
+    """What lies between two offsets of one source; a start of NoOffset is the beginning.
+
+    Counts are of what the source numbers: Kafka leaves out offsets of transactions and of
+    compacted records, so there they are an upper bound of the records.
+    """
+    old, new = _positions(start), _positions(end)
+    if isinstance(start, NoOffset):
+        old = _beginning(end)
+    changes = tuple(
+        _change(partition, old.get(partition), new.get(partition))
+        for partition in sorted(old.keys() | new.keys())
+    )
+    counts = [change.count for change in changes]
+    known = [count for count in counts if isinstance(count, int)]
+    unknown = next((count for count in counts if isinstance(count, Unknown)), None)
+    source, unit = _unit(start if isinstance(end, NoOffset) else end)
+    return Consumed(
+        source=source,
+        unit=unit,
+        partitions=changes,
+        total=sum(known) if unknown is None else unknown,
+    )
+
+
+def _beginning(end: Offset) -> Mapping[str, _Position]:
+    """Where a source stands before its first offset, for those that always begin alike."""
+    match end:
+        case FileOffset():
+            return {"": _Position("", (-1,), -1)}
+        case RateMicroBatchOffset():
+            return {"": _Position("", (0,), 0)}
+        case _:
+            return {}
+
+
+def _change(partition: str, start: _Position | None, end: _Position | None) -> PartitionChange:
+    change, count = _moved(start, end)
+    return PartitionChange(
+        partition=partition,
+        start="" if start is None else start.text,
+        end="" if end is None else end.text,
+        count=count,
+        change=change,
+    )
+
+
+def _moved(start: _Position | None, end: _Position | None) -> tuple[Change, int | Unknown]:
+    if end is None:
+        return Change.VANISHED, 0
+    if start is None:
+        return Change.APPEARED, Unknown(reason="where it began is not in the offset log")
+    if start == end:
+        return Change.UNCHANGED, 0
+    if start.order is None or end.order is None:
+        return Change.CHANGED, Unknown(reason="its positions have no order")
+    if start.order > end.order:
+        return Change.WENT_BACK, Unknown(reason="the offset went back")
+    return Change.ADVANCED, _distance(start.number, end.number)
+
+
+def _distance(start: int | None, end: int | None) -> int | Unknown:
+    if start is None or end is None:
+        return Unknown(reason="its positions do not count")
+    return end - start or Unknown(reason="it moved inside one")
+
+
+def _counted(number: int) -> _Position:
+    return _Position(str(number), (number,), number)
+
+
+def _positions(offset: Offset) -> Mapping[str, _Position]:  # noqa: C901, PLR0911, PLR0912  one case a kind
+    match offset:
+        case KafkaOffset() | EventHubsOffset():
+            return {
+                f"{at.topic}-{at.partition}": _counted(n) for at, n in offset.partitions.items()
+            }
+        case FileOffset():
+            return {"": _counted(offset.log_offset)}
+        case DeltaOffset():
+            return {offset.table_id: _delta_position(offset)}
+        case NumberOffset():
+            return {"": _counted(offset.value)}
+        case RateMicroBatchOffset():
+            return {"": _counted(offset.rows)}
+        case RatePartitionsOffset() | PartitionNumbersOffset():
+            return {str(partition): _counted(n) for partition, n in offset.values.items()}
+        case KinesisOffset():
+            return {
+                shard: _Position(position.number, _order(position.number))
+                for shard, position in offset.shards.items()
+            }
+        case PubSubOffset() | AutoLoaderOffset():
+            return {"": _counted(offset.sequence)}
+        case IcebergOffset():
+            text = f"snapshot {offset.snapshot_id}, position {offset.position}"
+            return {"": _Position(text)}
+        case SequentialUnionOffset():
+            return {"": _Position(offset.active, (len(offset.completed),))}
+        case OpaqueOffset():
+            return {"": _Position(json.canonical(offset.value))}
+        case NoOffset():
+            return {}
+        case _:
+            assert_never(offset)
+
+
+def _delta_position(offset: DeltaOffset) -> _Position:
+    inside = ", in the starting snapshot" if offset.in_starting_snapshot else ""
+    return _Position(
+        f"version {offset.version}, index {offset.index}{inside}",
+        (offset.version, not offset.in_starting_snapshot, offset.index),
+        offset.version,
+    )
+
+
+def _order(number: str) -> tuple[int, ...] | None:
+    """A sequence number of Kinesis has some 56 digits."""
+    return (int(number),) if number.isascii() and number.isdigit() and len(number) < 200 else None  # noqa: PLR2004
+
+
+def _unit(offset: Offset) -> tuple[str, str]:
+    """What the source is called, and what its numbers count."""
+    if isinstance(offset, NoOffset):
+        return "", ""
+    if isinstance(offset, OpaqueOffset):
+        return "opaque", ""
+    return offset.recognition.source, _UNITS.get(type(offset), "offsets")

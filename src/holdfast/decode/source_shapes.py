@@ -1,0 +1,258 @@
+"""Stage 1: the shapes of source offsets, one function for each that is known.
+
+    {"topic":{"0":23}}                                       Kafka, Event Hubs
+    {"logOffset":3}                                          files
+    {"sourceVersion":1,"reservoirId":"…","reservoirVersion":5,"index":-1,"isStartingVersion":false}
+    41                                                       socket, memory, rate; files of 2.1
+    {"offset":20,"timestamp":1000}                           rate-micro-batch
+    {"0":{"value":5,"runTimeMs":1}}                          rate, continuous mode
+    {"0":5,"1":8}   [5,8]                                    Pub/Sub Lite, memory; socket
+    {"metadata":{"streamName":"s","batchId":"3"},"shardId-0":{"iteratorType":"…",
+     "iteratorPosition":"…"}}                                Kinesis
+    [{"shard":{"stream":"s","shardId":"shardId-0"},"lastSeqNum":"…","closed":false}]
+    {"seqNum":5,"sourceVersion":1,"fetchEpoch":2}            Pub/Sub of Databricks
+    {"seqNum":5,"sourceVersion":1,"lastBackfillStartTimeMs":1,…}      Auto Loader
+    {"version":1,"snapshot_id":7,"position":2,"scan_all_files":true}  Iceberg
+    {"activeSourceName":"a","allSourceNames":["a"],"completedSourceNames":[]}
+
+Each gives an offset, or None where the shape is another.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import log
+from holdfast.model import json
+from holdfast.model.json import Json
+from holdfast.model.source_offset import (
+    AutoLoaderOffset,
+    Basis,
+    DeltaOffset,
+    FileOffset,
+    IcebergOffset,
+    KafkaOffset,
+    KinesisOffset,
+    NumberOffset,
+    PartitionNumbersOffset,
+    PubSubOffset,
+    RateMicroBatchOffset,
+    RatePartitionsOffset,
+    Recognition,
+    SequentialUnionOffset,
+    ShardPosition,
+    TopicPartition,
+)
+
+_MOST_DIGITS = 19
+
+
+def files(value: Json) -> FileOffset | None:
+    """Spark's file source."""
+    offset = log.integer(json.mapping(value).get("logOffset"))
+    return None if offset is None else FileOffset(recognition=_sure("files"), log_offset=offset)
+
+
+def delta(value: Json) -> DeltaOffset | None:
+    """A Delta table."""
+    found = json.mapping(value)
+    table = found.get("reservoirId")
+    version, index = log.integer(found.get("reservoirVersion")), log.integer(found.get("index"))
+    if not isinstance(table, str) or version is None or index is None:
+        return None
+    return DeltaOffset(
+        recognition=_sure("Delta"),
+        table_id=table,
+        version=version,
+        index=index,
+        in_starting_snapshot=found.get("isStartingVersion") is True,
+        source_version=log.integer(found.get("sourceVersion")) or 0,
+    )
+
+
+def iceberg(value: Json) -> IcebergOffset | None:
+    """An Iceberg table."""
+    found = json.mapping(value)
+    snapshot, position = log.integer(found.get("snapshot_id")), log.integer(found.get("position"))
+    if snapshot is None or position is None:
+        return None
+    return IcebergOffset(
+        recognition=_sure("Iceberg"),
+        snapshot_id=snapshot,
+        position=position,
+        scans_all_files=found.get("scan_all_files") is True,
+    )
+
+
+def kafka(value: Json) -> KafkaOffset | None:
+    """Kafka, or Event Hubs; an empty object is an offset of no partition."""
+    if not isinstance(value, Mapping):
+        return None
+    partitions: dict[TopicPartition, int] = {}
+    for topic, offsets in value.items():
+        numbers = _numbers(offsets)
+        if numbers is None:
+            return None
+        partitions |= {TopicPartition(topic, part): offset for part, offset in numbers.items()}
+    others = ("Event Hubs",) if value else ("Event Hubs", "any source that has read nothing")
+    return KafkaOffset(recognition=_shared("Kafka", *others), partitions=partitions)
+
+
+def rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
+    """The source rate-micro-batch."""
+    found = json.mapping(value)
+    rows, timestamp = log.integer(found.get("offset")), log.integer(found.get("timestamp"))
+    if rows is None or timestamp is None or len(found) != 2:  # noqa: PLR2004
+        return None
+    return RateMicroBatchOffset(
+        recognition=_shared("rate-micro-batch", "a Python data source"),
+        rows=rows,
+        timestamp_ms=timestamp,
+    )
+
+
+def rate_partitions(value: Json) -> RatePartitionsOffset | None:
+    """The rate source in continuous mode."""
+    values: dict[int, int] = {}
+    for key, pair in json.mapping(value).items():
+        number = log.integer(json.mapping(pair).get("value"))
+        if number is None or not _is_number(key) or "runTimeMs" not in json.mapping(pair):
+            return None
+        values[int(key)] = number
+    return RatePartitionsOffset(recognition=_sure("rate"), values=values) if values else None
+
+
+def partition_numbers(value: Json) -> PartitionNumbersOffset | None:
+    """Pub/Sub Lite, and memory or socket in continuous mode."""
+    if isinstance(value, Mapping):
+        numbers = _numbers(value)
+        recognition = _shared("Pub/Sub Lite", "memory in continuous or real-time mode")
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        numbers = _numbers({str(index): one for index, one in enumerate(value)})
+        recognition = _shared("socket in continuous mode", "a Python data source")
+    else:
+        return None
+    return PartitionNumbersOffset(recognition=recognition, values=numbers) if numbers else None
+
+
+def number(value: Json) -> NumberOffset | None:
+    """A bare number."""
+    found = log.integer(value)
+    if found is None:
+        return None
+    others = ("memory", "rate", "files of Spark 2.1")
+    return NumberOffset(recognition=_shared("socket", *others), value=found)
+
+
+def kinesis(value: Json) -> KinesisOffset | None:
+    """Kinesis, of the open connectors or of Databricks."""
+    shards = (
+        _open_shards(value)
+        if isinstance(value, Mapping)
+        else _databricks_shards(value)
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else None
+    )
+    return None if shards is None else KinesisOffset(recognition=_sure("Kinesis"), shards=shards)
+
+
+def _open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
+    stream = json.mapping(value.get("metadata")).get("streamName")
+    if not isinstance(stream, str):
+        return None
+    shards: dict[str, ShardPosition] = {}
+    for shard, found in value.items():
+        if shard == "metadata":
+            continue
+        position = json.mapping(found)
+        iterator, number = position.get("iteratorType"), position.get("iteratorPosition")
+        if not isinstance(iterator, str) or not isinstance(number, str):
+            return None
+        closed = str(position.get("isLast")).lower() == "true"
+        shards[f"{stream}/{shard}"] = ShardPosition(iterator, number, closed)
+    return shards
+
+
+def _databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] | None:
+    shards: dict[str, ShardPosition] = {}
+    for one in value:
+        found = json.mapping(one)
+        shard = json.mapping(found.get("shard"))
+        stream, name, last = shard.get("stream"), shard.get("shardId"), found.get("lastSeqNum")
+        if not isinstance(stream, str) or not isinstance(name, str):
+            return None
+        number = last if isinstance(last, str) else ""
+        shards[f"{stream}/{name}"] = ShardPosition("", number, found.get("closed") is True)
+    return shards or None
+
+
+def auto_loader(value: Json) -> AutoLoaderOffset | None:
+    """Auto Loader; a `seqNum` and a version alone are likely, more makes sure."""
+    found = json.mapping(value)
+    sequence = log.integer(found.get("seqNum"))
+    if sequence is None or "sourceVersion" not in found:
+        return None
+    path = found.get("lastInputPath")
+    telling = {"lastBackfillStartTimeMs", "lastBackfillFinishTimeMs", "lastInputPath"} & set(found)
+    return AutoLoaderOffset(
+        recognition=_sure("Auto Loader") if telling else _shared("Auto Loader", "Pub/Sub"),
+        sequence=sequence,
+        source_version=log.integer(found.get("sourceVersion")) or 0,
+        input_path=path if isinstance(path, str) else "",
+    )
+
+
+def pub_sub(value: Json) -> PubSubOffset | None:
+    """Pub/Sub of Databricks."""
+    found = json.mapping(value)
+    sequence, epoch = log.integer(found.get("seqNum")), log.integer(found.get("fetchEpoch"))
+    if sequence is None or epoch is None:
+        return None
+    return PubSubOffset(
+        recognition=_sure("Pub/Sub"),
+        sequence=sequence,
+        fetch_epoch=epoch,
+        source_version=log.integer(found.get("sourceVersion")) or 0,
+    )
+
+
+def sequential_union(value: Json) -> SequentialUnionOffset | None:
+    """Spark's sequential union."""
+    found = json.mapping(value)
+    active, every = found.get("activeSourceName"), _texts(found.get("allSourceNames"))
+    if not isinstance(active, str) or not every:
+        return None
+    return SequentialUnionOffset(
+        recognition=_sure("sequential union"),
+        active=active,
+        all=every,
+        completed=_texts(found.get("completedSourceNames")),
+    )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return tuple(one for one in listed if isinstance(one, str))
+
+
+def _numbers(value: Json) -> dict[int, int] | None:
+    """An object from partition numbers to numbers; None where a key or a value is another."""
+    if not isinstance(value, Mapping):
+        return None
+    numbers: dict[int, int] = {}
+    for key, one in value.items():
+        found = log.integer(one)
+        if found is None or not _is_number(key):
+            return None
+        numbers[int(key)] = found
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def _sure(source: str) -> Recognition:
+    return Recognition(source=source, basis=Basis.SHAPE)
+
+
+def _shared(source: str, *others: str) -> Recognition:
+    return Recognition(source=source, basis=Basis.SHARED_SHAPE, others=others)

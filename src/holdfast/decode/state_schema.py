@@ -1,0 +1,194 @@
+"""Stage 1: state schema files -> StateSchema. Binary, as Java's DataOutputStream writes.
+
+    state/<op>/0/[<store>/]_metadata/schema             versions 1 and 2
+    state/<op>/_stateSchema/<store>/<batch>_<uuid>      version 3
+
+    v1   utf("v1") utf(key) utf(value)                  utf: length in 2 bytes, modified UTF-8
+    v2   utf("v2") json(key) json(value)                json: number of chunks in 4 bytes, utf each
+    v3   utf("v3") number of families in 4 bytes, then for each
+         utf(name) id(2 bytes) json(key) id(2 bytes) json(value) json(key encoder) json(user key)
+
+Builds of 4.0 before its release wrote version 3 without the two ids; their checkpoints are about.
+A key, a value and a user key are Spark's JSON of a struct type; a user key is `{    }` where there
+is none.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import log
+from holdfast.model import json
+from holdfast.model.checkpoint import Column, ColumnFamily, StateSchema
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+
+KNOWN_VERSIONS = (1, 2, 3)
+_DEEPEST = 100
+_SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+
+
+class _Malformed(Exception):
+    """The bytes end too early or are not what stands here."""
+
+
+def decode(data: bytes) -> StateSchema | Unreadable:
+    """The schema, or why it cannot be read."""
+    found = _decoded(data, with_ids=True)
+    if isinstance(found, Unreadable) and data[2:4] == b"v3":
+        early = _decoded(data, with_ids=False)
+        return found if isinstance(early, Unreadable) else early
+    return found
+
+
+def _decoded(data: bytes, *, with_ids: bool) -> StateSchema | Unreadable:
+    reader = _Reader(data)
+    try:
+        version = log.version(reader.utf())
+        if isinstance(version, Unreadable):
+            return version
+        if version not in KNOWN_VERSIONS:
+            return Unreadable(reason=f"state schema version {version}, expected 1, 2 or 3")
+        families = _families(reader, version, with_ids=with_ids)
+        return StateSchema(version=version, families=families)
+    except _Malformed as malformed:
+        return Unreadable(reason=str(malformed))
+
+
+class _Reader:
+    """Takes values off the front of bytes, each byte once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._data):
+            raise _Malformed(f"cut short: {len(self._data)} bytes, expected at least {end}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def short(self) -> int:
+        found: int = struct.unpack(">h", self._take(2))[0]
+        return found
+
+    def integer(self) -> int:
+        found: int = struct.unpack(">i", self._take(4))[0]
+        return found
+
+    def utf(self) -> str:
+        length: int = struct.unpack(">H", self._take(2))[0]
+        raw = self._take(length)
+        try:
+            return raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise _Malformed(f"no modified UTF-8 before byte {self._at}") from None
+
+    def chunks(self) -> str:
+        """Text in chunks; a pair of surrogates may be cut between two of them."""
+        count = self.integer()
+        if count < 0:
+            raise _Malformed(f"{count} chunks before byte {self._at}")
+        parts: list[str] = []
+        while len(parts) < count:
+            parts.append(self.utf())
+        return "".join(parts)
+
+
+def _families(reader: _Reader, version: int, *, with_ids: bool) -> tuple[ColumnFamily, ...]:
+    if version == 1:
+        return (_plain(reader.utf(), reader.utf()),)
+    if version == 2:  # noqa: PLR2004
+        return (_plain(reader.chunks(), reader.chunks()),)
+    count = reader.integer()
+    if count < 0:
+        raise _Malformed(f"{count} column families")
+    families: list[ColumnFamily] = []
+    while len(families) < count:
+        families.append(_family(reader, with_ids=with_ids))
+    return tuple(families)
+
+
+def _plain(key: str, value: str) -> ColumnFamily:
+    return ColumnFamily(
+        name="default",
+        key_schema_id=0,
+        key=_columns(key),
+        value_schema_id=0,
+        value=_columns(value),
+        key_encoder={},
+        user_key=(),
+    )
+
+
+def _family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
+    name = _joined(reader.utf())
+    key_id, key = reader.short() if with_ids else 0, _columns(reader.chunks())
+    value_id, value = reader.short() if with_ids else 0, _columns(reader.chunks())
+    encoder, user_key = _parsed(reader.chunks()), reader.chunks()
+    return ColumnFamily(
+        name=name,
+        key_schema_id=key_id,
+        key=key,
+        value_schema_id=value_id,
+        value=value,
+        key_encoder=encoder,
+        user_key=_columns(user_key) if json.mapping(_parsed(user_key)) else (),
+    )
+
+
+def _joined(text: str) -> str:
+    """Modified UTF-8 writes a pair of surrogates as two characters; here it is one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _parsed(text: str) -> Json:
+    found = log.value(_joined(text))
+    if isinstance(found, Unreadable):
+        raise _Malformed(found.reason)
+    return found
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    fields = json.mapping(_parsed(text)).get("fields")
+    if not isinstance(fields, Sequence) or isinstance(fields, str):
+        raise _Malformed(f"`{log.shown(text)}` is no struct type")
+    return tuple(_column(json.mapping(field)) for field in fields)
+
+
+def _column(field: Mapping[str, Json]) -> Column:
+    name = field.get("name")
+    if not isinstance(name, str) or "type" not in field:
+        raise _Malformed("a column has no name or no type")
+    return Column(
+        name=name, type=_type(field["type"], 1), nullable=field.get("nullable") is not False
+    )
+
+
+def _type(value: Json, depth: int) -> str:
+    """A type the way Spark writes it for people; deeper than any real one it is malformed."""
+    if depth > _DEEPEST:
+        raise _Malformed(f"a type is nested deeper than {_DEEPEST}")
+    if isinstance(value, str):
+        return _SIMPLE.get(value, value)
+    found = json.mapping(value)
+    match found.get("type"):
+        case "array":
+            return f"array<{_type(found.get('elementType'), depth + 1)}>"
+        case "map":
+            key = _type(found.get("keyType"), depth + 1)
+            return f"map<{key},{_type(found.get('valueType'), depth + 1)}>"
+        case "struct":
+            return f"struct<{','.join(_members(found.get('fields'), depth + 1))}>"
+        case "udt":
+            return _type(found.get("sqlType", "udt"), depth + 1)
+        case _:
+            raise _Malformed(f"`{log.shown(json.canonical(value))}` is no type")
+
+
+def _members(fields: Json, depth: int) -> list[str]:
+    if not isinstance(fields, Sequence) or isinstance(fields, str):
+        raise _Malformed("a struct has no fields")
+    members = (json.mapping(field) for field in fields)
+    return [f"{member.get('name')}:{_type(member.get('type'), depth)}" for member in members]

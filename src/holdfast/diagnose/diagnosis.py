@@ -1,0 +1,91 @@
+"""Stage 3: Evidence -> Diagnosis: every rule is asked, none knows of another.
+
+A rule is a function from what was seen to findings, and to questions that it could not answer.
+"""
+
+from collections.abc import Callable, Iterator
+
+from holdfast.diagnose.rules import (
+    asynchronous,
+    checksums,
+    continuity,
+    copies,
+    damage,
+    disagreement,
+    drivers,
+    growth,
+    identity,
+    pending,
+    settings,
+    sinks,
+    source_files,
+    source_logs,
+    source_tables,
+    source_topics,
+    state,
+    storage,
+)
+from holdfast.model.batch import Unknown
+from holdfast.model.finding import (
+    Diagnosis,
+    Finding,
+    Judgement,
+    NotAssessed,
+    Seen,
+    Severity,
+)
+from holdfast.model.restart import Restart, Runs
+
+Rule = Callable[[Seen], Iterator[Finding | NotAssessed]]
+RULES: tuple[Rule, ...] = (
+    identity.asked,
+    damage.asked,
+    disagreement.asked,
+    continuity.asked,
+    pending.asked,
+    asynchronous.asked,
+    checksums.asked,
+    sinks.asked,
+    source_logs.asked,
+    source_files.asked,
+    source_tables.asked,
+    source_topics.asked,
+    state.asked,
+    settings.asked,
+    drivers.asked,
+    storage.asked,
+    copies.asked,
+    growth.asked,
+)
+_UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
+
+
+def diagnosed(seen: Seen) -> Diagnosis:
+    """The findings, the worst first, and the verdict that they add up to."""
+    findings: list[Finding] = []
+    not_assessed: list[NotAssessed] = []
+    for rule in RULES:
+        for answer in rule(seen):
+            if isinstance(answer, Finding):
+                findings.append(answer)
+            else:
+                not_assessed.append(answer)
+    findings.sort(key=lambda one: list(Severity).index(one.severity))
+    return Diagnosis(
+        location=seen.evidence.location.value,
+        judgement=_judgement(seen.restart, findings),
+        restart=seen.restart,
+        findings=tuple(findings),
+        not_assessed=tuple(not_assessed),
+    )
+
+
+def _judgement(restart: Restart, findings: list[Finding]) -> Judgement:
+    severities = {one.severity for one in findings}
+    if restart.error is not None or severities & _UNSAFE:
+        return Judgement.UNSAFE
+    if Severity.UNDEFINED in severities:
+        return Judgement.UNDEFINED
+    if isinstance(restart.batch, Unknown) or restart.runs is Runs.UNKNOWN:
+        return Judgement.UNKNOWN
+    return Judgement.SAFE

@@ -1,0 +1,194 @@
+"""The offset log, the commit log, and `metadata`."""
+
+from collections.abc import Mapping
+
+from holdfast.model.explanation import Explanation
+from holdfast.model.finding import Code
+
+_ALL = "3.5 to 4.3"
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.PENDING_BATCH: Explanation(
+        meaning="The latest batch is in the offset log and not in the commit log: it was planned,"
+        " and nobody knows how far it came.",
+        causes="The driver ended while the batch ran. That is the usual crash, and harmless where"
+        " the sink can tell a batch that it holds from a new one.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "runs exactly this batch again, over exactly the range in the offset log,"
+                    " with the"
+                    " same batch timestamp; `rand()` and `uuid()` give other values"
+                ),
+            ),
+        ),
+        cures="Start it. Where the sink has no ledger, look first whether it holds the batch.",
+    ),
+    Code.BATCHES_SKIPPED: Explanation(
+        meaning="Several batches are planned and not committed. Only the last one runs again.",
+        causes="Commits were deleted by hand, or lost with storage that did not last. Deleting"
+        " several commits replays one batch, not several.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "warns that the commit log does not trail by one, takes the batches in"
+                    " between for"
+                    " done, and runs only the last planned one"
+                ),
+            ),
+        ),
+        cures="Look in the sink for the batches in between. If they are missing, put away the"
+        " offset entries after the first of them, so that this one is the last planned.",
+    ),
+    Code.OFFSET_BEFORE_MISSING: Explanation(
+        meaning="The offset entry before the latest one is missing. It is where the latest batch"
+        " begins, and a start needs it even if that batch is committed.",
+        causes="A file was deleted or lost; or the query ran with asynchronous progress tracking,"
+        " whose logs have gaps.",
+        spark=(
+            (_ALL, "fails with `IllegalStateException: batch N doesn't exist`, before any batch"),
+            ("3.4 and later with asynchronous tracking", "takes the entry before it on disk"),
+        ),
+        cures="Restore the entry from a copy; it holds the end offsets of that batch, which are"
+        " also the start of the latest one.",
+    ),
+    Code.OFFSET_GAP: Explanation(
+        meaning="Entries are missing inside the offset log, further back than a start looks.",
+        causes="Deletion by hand, or asynchronous progress tracking.",
+        spark=((_ALL, "does not notice"),),
+        cures="Nothing has to be done. A replay to a batch in the gap is not possible.",
+    ),
+    Code.COMMIT_GAP: Explanation(
+        meaning="Entries are missing inside the commit log.",
+        causes="Deletion by hand, or asynchronous progress tracking.",
+        spark=((_ALL, "looks at the latest commit only, and does not notice"),),
+        cures="Nothing has to be done.",
+    ),
+    Code.COMMIT_AHEAD: Explanation(
+        meaning="The commit log goes further than the offset log.",
+        causes="Offset entries were deleted and their commits were not, as in a rewind that forgot"
+        " one of the two folders.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "runs the last planned batch again, writes it to the sink, and fails with"
+                    " `CONCURRENT_STREAM_LOG_UPDATE` when it commits; the same at every start"
+                ),
+            ),
+        ),
+        cures="Restore the offset entries, or remove the commits beyond the offset log.",
+    ),
+    Code.OFFSETS_GONE: Explanation(
+        meaning="There are commits and no offset entry at all: the query does not know its place.",
+        causes="The folder `offsets` was deleted or not copied.",
+        spark=(
+            ("3.5, 4.0", "begins at batch 0, writes it to the sink, and fails when it commits"),
+            ("4.1", "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`"),
+            ("4.2, 4.3", "refuses with a bare `AssertionError`"),
+        ),
+        cures="Restore the folder. Without it, only a new checkpoint is left, over a sink that was"
+        " cleared.",
+    ),
+    Code.LOCATION_NOT_EMPTY: Explanation(
+        meaning="No batch was ever planned, and there are files in `offsets`, `commits` or"
+        " `state` all the same.",
+        causes="Somebody emptied a log and left the rest, or copied something into the folder.",
+        spark=(
+            ("3.5, 4.0", "begins at batch 0, on top of whatever state is there"),
+            (
+                "4.1 and later",
+                "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`; a stray file is enough",
+            ),
+        ),
+        cures="Move what is left away. `sources` is not checked by Spark: files named there count"
+        " as listed.",
+    ),
+    Code.ENTRY_UNREADABLE: Explanation(
+        meaning="An entry that every start reads is empty, cut short, or something else.",
+        causes="A disk that filled up, a copy that was cut off, an editor.",
+        spark=(
+            ("3.5", "fails with `IllegalStateException` or an error of its JSON reader"),
+            (
+                "4.0 and later",
+                (
+                    "the same; a wrong first line is `MALFORMED_LOG_FILE`, an unknown version"
+                    " `INVALID_LOG_VERSION`"
+                ),
+            ),
+        ),
+        cures="Restore it. A commit can also be removed: the batch then runs again. An offset entry"
+        " can be removed only if its batch has not reached the sink.",
+    ),
+    Code.FILE_UNREADABLE: Explanation(
+        meaning="An old entry of a log cannot be read. A start does not read it.",
+        causes="As for ENTRY_UNREADABLE.",
+        spark=((_ALL, "does not notice, and purges the entry in time"),),
+        cures="Nothing has to be done.",
+    ),
+    Code.LOG_VERSION_UNKNOWN: Explanation(
+        meaning="An entry is written in a format that the Spark to start does not read.",
+        causes="The query ran on a later Spark, or with other settings of the state's format.",
+        spark=(
+            ("up to 4.1", "reads version 1 of the offset log only"),
+            (
+                "4.0, 4.1",
+                (
+                    "read the one version of the commit log that"
+                    " `stateStore.checkpointFormatVersion`"
+                    " asks for: `INVALID_LOG_VERSION.EXACT_MATCH_VERSION`"
+                ),
+            ),
+            ("4.2", "reads every version"),
+            ("4.3", "reads every version, and keeps the one it finds"),
+        ),
+        cures="Start it with the Spark and the settings that wrote it.",
+    ),
+    Code.SOURCES_CHANGED: Explanation(
+        meaning="The last two offset entries name different numbers of sources.",
+        causes="Somebody edited an entry, or mixed two checkpoints.",
+        spark=((_ALL, "fails with `AssertionError: There are [n] sources in the checkpoint`"),),
+        cures="Restore the entries from one checkpoint.",
+    ),
+    Code.METADATA_MISSING: Explanation(
+        meaning="The file `metadata` is gone, and with it the query's id.",
+        causes="Deletion, or a copy of the folders only.",
+        spark=(
+            (
+                "up to 4.1",
+                (
+                    "makes up a new id and goes on: a Delta sink of Spark's own, which knows the"
+                    " query"
+                    " by it, writes a pending batch twice"
+                ),
+            ),
+            ("4.2 and later", "refuses with `STREAMING_CHECKPOINT_MISSING_METADATA_FILE`"),
+        ),
+        cures="Write the file anew with the old id, from run records, logs or the sink's table.",
+    ),
+    Code.METADATA_UNREADABLE: Explanation(
+        meaning="The file `metadata` is there and does not hold a query id.",
+        causes="A write that was cut off, or an editor.",
+        spark=((_ALL, "fails when the query is started, before it has a run id"),),
+        cures="Write the file anew with the old id.",
+    ),
+    Code.CHECKSUM_LEFT: Explanation(
+        meaning="A file was removed and its hidden checksum, `.N.crc`, was not.",
+        causes="`rm commits/7` on a local disk. Object stores have no such files.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "fails with `Multiple streaming queries are concurrently using …` when it"
+                    " writes"
+                    " the file anew; for a commit, that is after the sink has written. The file"
+                    " itself"
+                    " is in place then, so that the start after that goes on"
+                ),
+            ),
+        ),
+        cures="Remove the hidden file too.",
+    ),
+}

@@ -1,0 +1,119 @@
+"""The logs of file sources, and what the sources themselves still have."""
+
+from collections.abc import Mapping
+
+from holdfast.model.explanation import Explanation
+from holdfast.model.finding import Code
+
+_ALL = "3.5 to 4.3"
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.SOURCE_LOG_DAMAGED: Explanation(
+        meaning="A file source reads its own log when it is made: the last compacted entry and all"
+        " after it. One of these is missing or cannot be read.",
+        causes="Deletion, a copy that was cut off, a disk that filled up.",
+        spark=((_ALL, "fails with `IllegalStateException` before any batch"),),
+        cures="Restore `sources/<i>` from a copy of the same checkpoint.",
+    ),
+    Code.SOURCE_LOG_AHEAD: Explanation(
+        meaning="The log of a file source lists files that no offset entry names yet.",
+        causes="A crash between listing files and planning the batch; or the checkpoint was taken"
+        " back and `sources` was not.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "takes everything that is listed as one batch, and new files with it: the"
+                    " limits"
+                    " per batch are not kept"
+                ),
+            ),
+        ),
+        cures="Nothing has to be done, unless the sink knows the batch by its number.",
+    ),
+    Code.SOURCE_LOG_BEHIND: Explanation(
+        meaning="The offset log names a position that the log of the file source does not have.",
+        causes="`sources` was deleted, or comes from an older copy than the two logs.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "fails with `batch N doesn't exist`, or with a bare `AssertionError` after it"
+                    " has written one more offset entry, where the last batch had no data"
+                ),
+            ),
+        ),
+        cures="Restore `sources/<i>`. An emptied log makes the source list every file again.",
+    ),
+    Code.SOURCE_WENT_BACK: Explanation(
+        meaning="A batch ends before it begins.",
+        causes="An offset entry was edited, or comes from another checkpoint.",
+        spark=((_ALL, "fails with a bare `AssertionError`"),),
+        cures="Restore the offset entries.",
+    ),
+    Code.SOURCE_FILES_GONE: Explanation(
+        meaning="The batch that runs again reads files that are no longer there.",
+        causes="The landing folder was cleaned, or `cleanSource` has moved them.",
+        spark=((_ALL, "leaves them out with a warning, and commits the batch without them"),),
+        cures="Put the files back under the same names before the start.",
+    ),
+    Code.DELTA_VERSIONS_GONE: Explanation(
+        meaning="The log of the Delta table no longer reaches back to where the query stands.",
+        causes="The query was stopped for longer than `delta.logRetentionDuration`.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "fails with `DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE` or"
+                    " `DELTA_MISSING_FILES_UNEXPECTED_VERSION`; with `failOnDataLoss=false` it"
+                    " goes on"
+                    " without those versions"
+                ),
+            ),
+        ),
+        cures="A new checkpoint reads the table as it is now; what was updated in between comes"
+        " once more.",
+    ),
+    Code.DELTA_TABLE_REPLACED: Explanation(
+        meaning="The table at the path is another one than the query has read.",
+        causes="It was dropped and made anew, or overwritten with another id.",
+        spark=((_ALL, "fails with `DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`"),),
+        cures="Restore the table, or start with a new checkpoint.",
+    ),
+    Code.KAFKA_OFFSETS_EXPIRED: Explanation(
+        meaning="Records that the query has yet to read are deleted.",
+        causes="The query was stopped for longer than the topic keeps records.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "with `failOnDataLoss=true` stops; with `false` it goes on at the first"
+                    " record that"
+                    " is there"
+                ),
+            ),
+        ),
+        cures="The records cannot be had from Kafka. Fill the gap from elsewhere, then decide.",
+    ),
+    Code.KAFKA_TOPIC_RECREATED: Explanation(
+        meaning="The topic ends before the offset that was read last.",
+        causes="It was deleted and made anew; or the servers are another cluster's.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "notices only while the new topic is shorter than the old offset; later it"
+                    " reads"
+                    " on from there, without a word"
+                ),
+            ),
+        ),
+        cures="Point it at the right cluster, or start with a new checkpoint.",
+    ),
+    Code.KAFKA_PARTITION_GONE: Explanation(
+        meaning="A partition in the offsets is not in the cluster.",
+        causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
+        spark=((_ALL, "with `failOnDataLoss=true` stops; with `false` leaves it out"),),
+        cures="Point it at the right cluster, or start with a new checkpoint.",
+    ),
+}

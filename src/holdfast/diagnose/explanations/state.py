@@ -1,0 +1,79 @@
+"""State and settings."""
+
+from collections.abc import Mapping
+
+from holdfast.model.explanation import Explanation
+from holdfast.model.finding import Code
+
+_ALL = "3.5 to 4.3"
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.STATE_MISSING: Explanation(
+        meaning="The version of the state that the next batch loads cannot be put together: a"
+        " snapshot, or a change after it, is missing.",
+        causes="Files were deleted; a copy missed some; or a batch was committed without its state,"
+        " as with a `foreachBatch` function that does not read all rows.",
+        spark=(
+            ("3.5", "fails in a task when the batch runs; with nothing to read it looks healthy"),
+            (
+                "4.0 and later",
+                "the same, with `CANNOT_LOAD_STATE_STORE`; a new batch has an offset entry by then",
+            ),
+            ("4.2 and later", "replays changes past a damaged snapshot by itself"),
+        ),
+        cures="Restore `state`. If the version before it is whole, remove the last commit: its"
+        " batch then runs again and writes the version.",
+    ),
+    Code.STATE_SCHEMA_UNREADABLE: Explanation(
+        meaning="The schema of an operator's state cannot be read.",
+        causes="A write that was cut off.",
+        spark=((_ALL, "fails when a batch is planned; a new batch has its offset entry by then"),),
+        cures="Put the file away. Spark writes it anew and does not compare once.",
+    ),
+    Code.OPERATORS_UNCHECKED: Explanation(
+        meaning="The name of a stateful operator is not known, so Spark cannot compare it.",
+        causes="The checkpoint is of Spark 3.5 or older, or `_metadata` was deleted.",
+        spark=(
+            ("3.5", "never compares"),
+            ("4.0 and later", "skips the check with a warning, and writes the names anew"),
+        ),
+        cures="Change nothing in the query at the same time.",
+    ),
+    Code.STATE_SCHEMA_ELSEWHERE: Explanation(
+        meaning="transformWithState keeps absolute paths of its schemas, and these point to another"
+        " folder than this checkpoint.",
+        causes="The checkpoint was moved or copied.",
+        spark=(
+            (
+                "4.0 and later",
+                (
+                    "a moved checkpoint fails, because the old files are gone; a copied one reads"
+                    " and"
+                    " keeps needing the original's"
+                ),
+            ),
+        ),
+        cures="Move the checkpoint back. Aggregates, deduplication and joins can be moved.",
+    ),
+    Code.SETTING_PINNED: Explanation(
+        meaning="A setting that was asked for is pinned in the checkpoint with another value.",
+        causes="Somebody changed it for an existing query, `spark.sql.shuffle.partitions` say.",
+        spark=((_ALL, "puts the pinned value in force, with one line in its log"),),
+        cures="Start with a new checkpoint; from 4.2 on, state in RocksDB can be repartitioned.",
+    ),
+    Code.PROVIDER_PINNED: Explanation(
+        meaning="Another state store provider was asked for than the one that the state is in.",
+        causes="Somebody switched to RocksDB for an existing query.",
+        spark=((_ALL, "keeps the pinned provider, with one line in its log"),),
+        cures="Start with a new checkpoint.",
+    ),
+    Code.SETTING_LOST: Explanation(
+        meaning="A setting was pinned under a name that only some versions understand.",
+        causes="Spark 3.5.4 wrote one setting under a wrong name.",
+        spark=(
+            ("3.5.5 and later, 4.0", "translate the name"),
+            ("4.1 and later", "do not: the value falls back to a default, without an error"),
+        ),
+        cures="Run one batch on 3.5.5 or later, or 4.0, before going to 4.1.",
+    ),
+}

@@ -1,0 +1,148 @@
+"""Sinks, drivers, storage, copies, growth."""
+
+from collections.abc import Mapping
+
+from holdfast.model.explanation import Explanation
+from holdfast.model.finding import Code
+
+_ALL = "3.5 to 4.3"
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.SINK_AHEAD: Explanation(
+        meaning="The sink remembers a later batch than the checkpoint knows of.",
+        causes="The checkpoint was taken back, reset or restored from a copy, and the table was"
+        " not.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "runs the batches; a sink that knows them by their number skips them in"
+                    " silence,"
+                    " whatever they hold, and the checkpoint goes on: the rows are lost"
+                ),
+            ),
+        ),
+        cures="Bring the two together: the checkpoint that belongs to the table, or the table as it"
+        " was before the batch that comes.",
+    ),
+    Code.SINK_BEHIND: Explanation(
+        meaning="The checkpoint counts batches as done that the sink does not hold.",
+        causes="The table was restored or made anew, or is another one.",
+        spark=((_ALL, "goes on with the next batch; what is missing stays missing"),),
+        cures="Restore the table, or take the checkpoint back to the table's last batch.",
+    ),
+    Code.SINK_SKIPS: Explanation(
+        meaning="A new batch comes under a number that the sink holds already.",
+        causes="As for SINK_AHEAD, by one batch.",
+        spark=((_ALL, "the sink skips the batch, and the checkpoint goes on"),),
+        cures="Restore the table to the version before that batch.",
+    ),
+    Code.SINK_NOT_CLEARED: Explanation(
+        meaning="The checkpoint begins at the first batch, and the table is there already, without"
+        " a trace of this query.",
+        causes="The checkpoint was deleted to start over, and the table was not cleared; or the"
+        " query appends to a table that others write, which is as it should be.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "reads everything again under a new query id, and the sink takes it for new:"
+                    " every"
+                    " row is there twice"
+                ),
+            ),
+        ),
+        cures="Clear the table, or restore the checkpoint.",
+    ),
+    Code.DRIVER_RUNNING: Explanation(
+        meaning="A driver holds the lease of this query and was heard of lately.",
+        causes="It runs.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "notices a second driver only when both write the same entry of a log:"
+                    " `CONCURRENT_STREAM_LOG_UPDATE`, often after the sink has written"
+                ),
+            ),
+        ),
+        cures="Stop one. `holdfast run` does not start a second one.",
+    ),
+    Code.TWO_DRIVERS: Explanation(
+        meaning="Run records of this query overlap in time.",
+        causes="A scheduler started it twice, or an old driver was believed dead.",
+        spark=((_ALL, "as for DRIVER_RUNNING"),),
+        cures="Find out which one lives, and stop the other. Compare sink and checkpoint after.",
+    ),
+    Code.LEASE_STALE: Explanation(
+        meaning="The last driver did not give up its lease, and is not heard of any more.",
+        causes="It was killed, or its machine was.",
+        spark=((_ALL, "knows of no lease"),),
+        cures="Nothing has to be done: the next driver takes the lease when it has run out.",
+    ),
+    Code.STORAGE_EPHEMERAL: Explanation(
+        meaning="The checkpoint lies in a temporary folder, or on a file system that ends with its"
+        " container.",
+        causes="A path such as `/tmp/checkpoints`, or a container without a volume.",
+        spark=((_ALL, "takes no notice; when the folder is gone, the query begins anew"),),
+        cures="Stop the query, move the folder to storage that lasts, and start it there.",
+    ),
+    Code.CHECKPOINT_COPIED: Explanation(
+        meaning="Two checkpoints beside each other have the same query id.",
+        causes="One was copied, to try something or to keep it.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "in one application stops the first when the second starts; in two it does not"
+                    " notice. A Delta sink of Spark's own takes both for one writer"
+                ),
+            ),
+        ),
+        cures="Start only one, or give the copy a sink of its own.",
+    ),
+    Code.CHECKPOINT_NESTED: Explanation(
+        meaning="A checkpoint lies inside of this one.",
+        causes="Two queries were given locations one inside the other.",
+        spark=((_ALL, "takes no notice"),),
+        cures="Stop the inner query, move its folder out, and start it there.",
+    ),
+    Code.ASYNC_TURNED_OFF: Explanation(
+        meaning="The logs have the gaps of asynchronous progress tracking, and the start does"
+        " without it.",
+        causes="The option was removed.",
+        spark=(
+            (
+                "3.4 and later",
+                (
+                    "without the option needs two offset entries that follow one another:"
+                    " `batch N doesn't exist`"
+                ),
+            ),
+        ),
+        cures="Start it with the option, with an interval of 0, for two batches; then without.",
+    ),
+    Code.STATE_CHAIN_LONG: Explanation(
+        meaning="Many changes of the state lie after the last snapshot, and all are replayed at"
+        " every start.",
+        causes="Snapshots are written by a task that runs every minute: a run that is shorter never"
+        " writes one.",
+        spark=(
+            (_ALL, "replays them"),
+            ("4.1 and later", "`stateStore.unloadOnCommit` runs the task with every batch"),
+        ),
+        cures="Longer runs, or a shorter `spark.sql.streaming.stateStore.maintenanceInterval`.",
+    ),
+    Code.SOURCE_LOG_LARGE: Explanation(
+        meaning="The log of a file source names every file ever read, and a start reads it whole.",
+        causes="Many small files over a long time.",
+        spark=((_ALL, "never removes files from the log"),),
+        cures="A new checkpoint over a new folder, at a time of your choice.",
+    ),
+    Code.LOG_NOT_PURGED: Explanation(
+        meaning="A log has far more entries than Spark keeps by default.",
+        causes="`spark.sql.streaming.minBatchesToRetain` is high, or purging fails.",
+        spark=((_ALL, "keeps `minBatchesToRetain` + 1 entries, 101 by default"),),
+        cures="Look at the setting, and at the driver's right to delete.",
+    ),
+}

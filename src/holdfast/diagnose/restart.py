@@ -1,0 +1,198 @@
+"""Stage 3: Evidence and how the query will be started -> what the restart does. Pure.
+
+Spark begins at the latest entry of the offset log, O; C is the latest entry of the commit log.
+
+    no O       batch 0, new
+    C == O     batch O+1, new: from the end of O to wherever the sources are
+    C < O      batch O again, over exactly its range; what lies between C and O counts as done
+    C > O      batch O again; its commit is there already, so Spark fails after the sink has written
+
+`start_errors` says what stops Spark on the way, in the order in which Spark looks.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.decode import source_offset
+from holdfast.diagnose import sink_answer, source_errors, source_log, start_errors, state_load
+from holdfast.diagnose.spark_version import NEWEST
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence, Known
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.restart import (
+    Restart,
+    Runs,
+    SourceRange,
+    Stage,
+    StartError,
+    Starting,
+)
+from holdfast.model.source_offset import FileOffset
+from holdfast.model.spark_version import SparkVersion
+
+_DECIDED = Unknown(reason="the source decides when the batch is planned")
+_UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
+_EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Next:
+    """The batch that comes next, with the entries it lies between."""
+
+    batch: BatchId
+    rerun: bool
+    before: OffsetEntry
+    end: OffsetEntry
+
+
+def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool) -> Starting:
+    """Which Spark will start: the one asked for, the one that the evidence names, or the newest."""
+    if asked is not None:
+        return Starting(spark=asked, chosen="as asked for", asynchronous=asynchronous)
+    told = evidence.spark_version
+    numbers = told.value.split(".") if isinstance(told, Known) and not told.inferred else []
+    if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
+        version = SparkVersion(int(numbers[0]), int(numbers[1]))
+        return Starting(spark=version, chosen="as it ran last", asynchronous=asynchronous)
+    if not isinstance(evidence.spark_versions, Unknown):
+        version = evidence.spark_versions.highest
+        return Starting(spark=version, chosen="which wrote it", asynchronous=asynchronous)
+    return Starting(spark=NEWEST, chosen="the newest", asynchronous=asynchronous)
+
+
+def predicted(evidence: Evidence, how: Starting) -> Restart:
+    """What the next start does."""
+    following = _next(evidence, how)
+    error = start_errors.at_start(evidence, how)
+    if isinstance(following, Unknown):
+        return _nothing_known(how, following, error)
+    runs = _runs(evidence, following)
+    loads = state_load.of(evidence, following.batch)
+    error = error or next(_of_batch(evidence, how, following), None)
+    # A start that fails at this batch fails there again: it does not come to a later one.
+    ends = error is not None and not how.asynchronous
+    later = () if ends else tuple(_of_later(evidence, following))
+    return Restart(
+        starting=how,
+        batch=following.batch,
+        rerun=following.rerun,
+        runs=Runs.NOT if error is not None and isinstance(error.batch, Unknown) else runs,
+        ranges=tuple(_ranges(evidence, following)),
+        watermark_ms=_watermark(evidence, following),
+        state=loads,
+        sinks=sink_answer.of(evidence, following.batch, rerun=following.rerun, error=error),
+        error=_asynchronous(error) if error is not None and how.asynchronous else error,
+        later=tuple(_asynchronous(one) if how.asynchronous else one for one in later),
+    )
+
+
+def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
+    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if planned is None:
+        return _Next(batch=BatchId(0), rerun=False, before=_EMPTY, end=_EMPTY)
+    end = evidence.offset_entries.get(planned)
+    if end is None:
+        return _UNREADABLE
+    if committed == planned:
+        return _Next(batch=BatchId(planned + 1), rerun=False, before=end, end=end)
+    earlier = start_errors.entry_before(evidence, planned, how)
+    before = evidence.offset_entries.get(earlier, _EMPTY) if earlier is not None else _EMPTY
+    return _Next(batch=planned, rerun=True, before=before, end=end)
+
+
+def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> Restart:
+    return Restart(
+        starting=how,
+        batch=batch,
+        rerun=False,
+        runs=Runs.NOT if error is not None else Runs.UNKNOWN,
+        ranges=(),
+        watermark_ms=batch,
+        state=(),
+        sinks=(),
+        error=error,
+        later=(),
+    )
+
+
+def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[StartError]:
+    """What stops the batch itself, in Spark's order."""
+    if following.rerun:
+        yield from source_errors.of_ranges(
+            evidence, following.before, following.end, batch=following.batch
+        )
+    else:
+        yield from start_errors.of_new_entries(evidence, following.batch)
+        yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
+    yield from state_load.errors(evidence, how, following.batch)
+    yield from start_errors.of_commit(evidence, following.batch)
+
+
+def _of_later(evidence: Evidence, following: _Next) -> Iterator[StartError]:
+    """What stops the batches after it."""
+    if following.rerun:
+        after = BatchId(following.batch + 1)
+        yield from source_errors.of_logs_behind(evidence, after, following.end)
+    yield from start_errors.of_later_batches(evidence, following.batch)
+
+
+def _asynchronous(error: StartError) -> StartError:
+    """With asynchronous tracking another thread writes the logs: its errors come late, or never."""
+    written = error.read_from[0].startswith(("offsets/", "commits/"))
+    if not written or error.stage not in (Stage.PLANNING, Stage.COMMITTING):
+        return error
+    return replace(error, stage=Stage.AFTERWARDS, exceptions=("CompletionException",))
+
+
+def _runs(evidence: Evidence, following: _Next) -> Runs:
+    """A source whose log is ahead of the offset log makes a batch of that, new data or not."""
+    if following.rerun:
+        return Runs.SURELY
+    positions = {one.source: one.offset for one in following.end.sources}
+    behind = False
+    for name, log in evidence.source_logs.items():
+        if not log.of_files:
+            continue
+        stands = _log_offset(positions.get(name))
+        if source_log.latest(log) > stands:
+            return Runs.SURELY
+        behind = behind or source_log.latest(log) < stands
+    return Runs.UNKNOWN if behind else Runs.IF_THERE_IS_DATA
+
+
+def _log_offset(offset: Json) -> int:
+    found = source_offset.decode(offset)
+    return found.log_offset if isinstance(found, FileOffset) else -1
+
+
+def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
+    described = {one.name: one.described for one in evidence.sources}
+    starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
+    for source in following.end.sources:
+        told = described.get(source.source, "")
+        start = starts.get(source.source)
+        end = source.offset if following.rerun else _DECIDED
+        consumed = source_offset.between(
+            source_offset.decode(start, described=told),
+            source_offset.decode(source.offset, described=told),
+        )
+        yield SourceRange(
+            source=source.source,
+            kind=consumed.source,
+            start=start,
+            end=end,
+            consumed=consumed if following.rerun else _DECIDED,
+        )
+
+
+def _watermark(evidence: Evidence, following: _Next) -> int | Unknown:
+    watermark = following.end.watermark_ms
+    if following.rerun or following.batch == 0:
+        return watermark
+    commit = evidence.commit_entries.get(BatchId(following.batch - 1))
+    if commit is None:
+        return Unknown(reason="the latest commit entry cannot be read")
+    told = commit.next_watermark_ms
+    return watermark if isinstance(told, Unknown) else max(watermark, told)

@@ -1,0 +1,21 @@
+"""Stage 3: one question a file; `asked` answers it from what was seen. Rules know no other rule.
+
+identity.py        does the checkpoint know which query it belongs to?
+damage.py          which files cannot be read, and does a start read them?
+disagreement.py    do the two logs agree on what is done?
+continuity.py      are entries missing inside a log?
+pending.py         is a batch planned and not committed?
+asynchronous.py    was asynchronous progress tracking turned off half way?
+checksums.py       are there hidden checksums of files that are gone?
+sinks.py           do the sinks hold what the checkpoint counts as done?
+source_logs.py     do the logs of file sources hold what the offsets name?
+source_files.py    are the files of the batch still there?
+source_tables.py   does a Delta table still have the versions to read?
+source_topics.py   does Kafka still have the offsets to read?
+state.py           can the state be put together, and is it where its metadata says?
+settings.py        do the settings asked for have an effect?
+drivers.py         is somebody running this query?
+storage.py         does the storage last?
+copies.py          is this checkpoint a copy of another, or inside another?
+growth.py          does something grow without bound?
+"""

@@ -1,0 +1,56 @@
+"""Stage 3: are entries missing inside a log?
+
+Only the entry before the latest one is read by a start; gaps further back are a sign that somebody
+has been there, or of asynchronous progress tracking, and stop nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from holdfast.model.evidence import Span
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Gaps in either log."""
+    batches = seen.evidence.batches
+    planned = batches.last_planned
+    before = None if planned is None else planned - 1
+    needed = before is not None and before >= 0 and not seen.restart.starting.asynchronous
+    if needed and before is not None and not _within(batches.offset_spans, before):
+        yield _before_missing(before)
+    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, before)
+    yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
+
+
+def _before_missing(before: int) -> Finding:
+    path = f"offsets/{before}"
+    return Finding(
+        code=Code.OFFSET_BEFORE_MISSING,
+        severity=Severity.BLOCKS,
+        text=f"`{path}` is missing, and a start needs it beside the latest entry.",
+        clues=(Clue(file=path, expected="the end of the batch before", found="no such file"),),
+        remedies=(
+            f"restore `{path}` from a copy of the checkpoint",
+            "or start once with asynchronous progress tracking, if that is how it ran",
+        ),
+    )
+
+
+def _gaps(code: Code, log: str, spans: Sequence[Span], told: int | None) -> Iterator[Finding]:
+    for earlier, later in pairwise(spans):
+        first, last = earlier.last + 1, later.first - 1
+        if first == last == told:
+            continue
+        missing = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
+        yield Finding(
+            code=code,
+            severity=Severity.NOTE,
+            text=f"{missing} is missing inside the log; a start does not look there.",
+            clues=(Clue(file=f"{log}/{first}", expected="an entry", found="no such file"),),
+            remedies=(),
+        )
+
+
+def _within(spans: Sequence[Span], number: int) -> bool:
+    return any(span.first <= number <= span.last for span in spans)

@@ -1,0 +1,97 @@
+"""Stage 3: do the two logs agree on what is done?"""
+
+from collections.abc import Iterator
+
+from holdfast.model.evidence import Evidence
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Commits above the offset log, offsets that are gone, sources that changed in number."""
+    batches = seen.evidence.batches
+    planned, committed = batches.last_planned, batches.last_committed
+    if planned is None:
+        yield from _without_offsets(seen)
+    elif committed is not None and committed > planned:
+        yield _ahead(seen, planned, committed)
+    if planned is not None:
+        yield from _sources(seen.evidence, planned)
+
+
+def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
+    """The last two entries must name as many sources."""
+    end = evidence.offset_entries.get(planned)
+    before = evidence.offset_entries.get(BatchId(planned - 1))
+    if end is None or before is None or len(before.sources) == len(end.sources):
+        return
+    yield Finding(
+        code=Code.SOURCES_CHANGED,
+        severity=Severity.BLOCKS,
+        text="The last two offset entries name different numbers of sources.",
+        clues=(
+            Clue(
+                file=f"offsets/{planned}",
+                expected=f"{len(before.sources)} sources, as in `offsets/{planned - 1}`",
+                found=f"{len(end.sources)}",
+            ),
+        ),
+        remedies=("start it with the query that wrote the checkpoint",),
+    )
+
+
+def _without_offsets(seen: Seen) -> Iterator[Finding]:
+    evidence = seen.evidence
+    committed = evidence.batches.last_committed
+    if committed is not None:
+        yield Finding(
+            code=Code.OFFSETS_GONE,
+            severity=Severity.BLOCKS,
+            text=f"Batches up to {committed} are committed and no offset entry is left.",
+            clues=(Clue(file="offsets", expected=f"`offsets/{committed}`", found="no entry"),),
+            remedies=("restore the folder `offsets` from a copy of the checkpoint",),
+        )
+    elif evidence.not_empty:
+        folders = ", ".join(f"`{one}`" for one in sorted(evidence.not_empty))
+        yield Finding(
+            code=Code.LOCATION_NOT_EMPTY,
+            severity=Severity.BLOCKS if seen.restart.error is not None else Severity.UNDEFINED,
+            text=f"No batch was ever planned, and {folders} holds something.",
+            clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
+            remedies=(f"move {folders} away, if nothing in it is needed",),
+        )
+
+
+def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
+    fails = any(one.first <= planned <= one.last for one in seen.evidence.batches.commit_spans)
+    after = (
+        "writes it to the sink, and then fails, at every start"
+        if fails
+        else f"and fails after it has written batch {committed}"
+    )
+    return Finding(
+        code=Code.COMMIT_AHEAD,
+        severity=Severity.DUPLICATES,
+        text=f"Batch {committed} is committed and the offset log ends at {planned}: a start runs"
+        f" batch {planned} again, {after}.",
+        clues=(
+            Clue(
+                file=f"offsets/{committed}",
+                expected=f"an offset entry for the committed batch {committed}",
+                found=f"none after `offsets/{planned}`",
+            ),
+        ),
+        remedies=(
+            f"restore `offsets/{committed}` from a copy of the checkpoint",
+            (
+                f"or, if it cannot be had, remove {_commits(planned + 1, committed)}: batch"
+                f" {planned} then counts as the last one done, and what came after it is read again"
+            ),
+        ),
+    )
+
+
+def _commits(first: int, last: int) -> str:
+    if first == last:
+        return f"`commits/{first}` with its hidden `.crc`"
+    return f"`commits/{first}` to `commits/{last}` with their hidden `.crc` files"

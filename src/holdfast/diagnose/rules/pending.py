@@ -1,0 +1,69 @@
+"""Stage 3: is a batch planned and not committed?
+
+Spark runs exactly the last planned batch again, over its logged range, and takes every batch before
+it for done.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.model.batch import Unknown
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.restart import SinkAct
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """The batch that will run again, and those that will not."""
+    restart, batches = seen.restart, seen.evidence.batches
+    if not restart.rerun or isinstance(restart.batch, Unknown):
+        return
+    planned, committed = restart.batch, batches.last_committed
+    if committed is not None and committed > planned:
+        return
+    yield _pending(seen, planned)
+    skipped = [one for one in batches.pending if one != planned]
+    if skipped and not restart.starting.asynchronous:
+        held = [one.batch for one in seen.evidence.ledgers]
+        whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
+        yield _skipped(skipped[0], skipped[-1], planned, held=whole)
+
+
+def _pending(seen: Seen, planned: int) -> Finding:
+    acts = {one.act for one in seen.restart.sinks}
+    exact = bool(acts) and acts <= {SinkAct.WRITE, SinkAct.SKIP, SinkAct.NOTHING}
+    end = (
+        "every sink keeps a ledger, so that it is written once"
+        if exact
+        else "a sink that cannot tell it from a new one may hold it twice"
+    )
+    return Finding(
+        code=Code.PENDING_BATCH,
+        severity=Severity.NOTE if exact else Severity.UNDEFINED,
+        text=f"Batch {planned} is planned and not committed: a start runs it again over exactly"
+        f" its range; {end}.",
+        clues=(
+            Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
+        ),
+        remedies=() if exact else (
+            f"look whether the sink holds rows of batch {planned} before it is started",
+        ),
+    )  # fmt: skip
+
+
+def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
+    which = f"Batch {first} is" if first == last else f"Batches {first} to {last} are"
+    return Finding(
+        code=Code.BATCHES_SKIPPED,
+        severity=Severity.NOTE if held else Severity.LOSES,
+        text=f"{which} planned and not committed, and a start takes them for done: only batch"
+        f" {planned} runs again{'; every sink holds them' if held else ''}.",
+        clues=(
+            Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
+        ),
+        remedies=(
+            f"look whether the sink holds batch {first}; if so, nothing is lost",
+            (
+                f"if not, put away `offsets/{first + 1}` to `offsets/{planned}`: a start then runs"
+                f" batch {first} again, and everything after it as new"
+            ),
+        ),
+    )

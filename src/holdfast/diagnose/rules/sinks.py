@@ -1,0 +1,130 @@
+"""Stage 3: do the sinks hold what the checkpoint counts as done?
+
+The last batch in the ledger of a sink, beside the last one committed, C, and the one that comes, N.
+
+    ledger < C     batches are missing in the sink, and no start writes them
+    ledger == N    N is skipped: rightly if it runs again, and a loss if it comes as a new one
+    ledger > N     the checkpoint was taken back, and the sink will skip what comes
+"""
+
+from collections.abc import Iterator
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import NO_BATCH, Absent, Known, LedgerSeen
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+
+_QUESTION = "whether the sink holds what the checkpoint counts as done"
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Each sink that keeps a ledger."""
+    evidence = seen.evidence
+    if not evidence.ledgers:
+        told = evidence.sink.value if isinstance(evidence.sink, Known) else ""
+        reason = (
+            f"the sink `{told}` keeps no ledger that can be read"
+            if told
+            else "a checkpoint does not name its sink, and no run record does"
+        )
+        yield NotAssessed(question=_QUESTION, reason=reason)
+    for ledger in evidence.ledgers:
+        yield from _of_ledger(seen, ledger)
+
+
+def _of_ledger(seen: Seen, ledger: LedgerSeen) -> Iterator[Finding | NotAssessed]:
+    committed = seen.evidence.batches.last_committed
+    match ledger.batch:
+        case Unknown(reason=reason):
+            yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
+        case Absent(reason=reason):
+            if committed is not None:
+                yield _behind(ledger, f"no batch ({reason})", committed)
+            elif reason == NO_BATCH and not seen.restart.rerun:
+                yield _not_cleared(ledger)
+        case last:
+            yield from _of_batch(seen, ledger, last)
+
+
+def _of_batch(seen: Seen, ledger: LedgerSeen, last: int) -> Iterator[Finding]:
+    committed = seen.evidence.batches.last_committed
+    if "restored" in ledger.note:
+        yield _behind(ledger, "a table that was restored since", committed or last)
+    elif committed is not None and last < committed:
+        yield _behind(ledger, f"batch {last} as its last", committed)
+    elif last > _expected(seen):
+        yield _ahead(seen, ledger, last)
+    elif not seen.restart.rerun and last == seen.restart.batch:
+        yield _skips(ledger, last)
+
+
+def _expected(seen: Seen) -> int:
+    """The batch that comes, which a sink may hold already; beyond it there must be none."""
+    if not isinstance(seen.restart.batch, Unknown):
+        return seen.restart.batch
+    committed = seen.evidence.batches.last_committed
+    return 0 if committed is None else committed + 1
+
+
+def _not_cleared(ledger: LedgerSeen) -> Finding:
+    return Finding(
+        code=Code.SINK_NOT_CLEARED,
+        severity=Severity.UNDEFINED,
+        text=f"The checkpoint begins anew and `{ledger.table}` is there already: what an earlier"
+        " checkpoint has written is written once more.",
+        clues=(
+            Clue(
+                file=ledger.table,
+                expected="no table, or one that belongs to this checkpoint",
+                found=f"a table without the key `{ledger.key}`",
+            ),
+        ),
+        remedies=("clear the table, or restore the checkpoint that wrote it",),
+    )
+
+
+def _behind(ledger: LedgerSeen, found: str, committed: int) -> Finding:
+    return Finding(
+        code=Code.SINK_BEHIND,
+        severity=Severity.LOSES,
+        text=f"`{ledger.table}` lacks batches that the checkpoint counts as done; no start writes"
+        " them.",
+        clues=(
+            Clue(file=ledger.table, expected=f"batches up to {committed}", found=found),
+        ),
+        remedies=("restore the table, or take the checkpoint back to the table's last batch",),
+    )  # fmt: skip
+
+
+def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
+    batch = seen.restart.batch
+    first = "the batches" if isinstance(batch, Unknown) else f"batches {batch} to {last}"
+    return Finding(
+        code=Code.SINK_AHEAD,
+        severity=Severity.LOSES,
+        text=f"`{ledger.table}` holds batch {last} already: it takes {first} for old ones and"
+        " skips them without a word, whatever they hold.",
+        clues=(
+            Clue(
+                file=ledger.table,
+                expected="no batch beyond the one to come",
+                found=f"batch {last} under the key `{ledger.key}`",
+            ),
+        ),
+        remedies=(
+            (
+                "restore the checkpoint that belongs to the table, or restore the table to the"
+                " version before the batch that comes"
+            ),
+        ),
+    )
+
+
+def _skips(ledger: LedgerSeen, batch: int) -> Finding:
+    return Finding(
+        code=Code.SINK_SKIPS,
+        severity=Severity.LOSES,
+        text=f"Batch {batch} comes as a new one, and `{ledger.table}` holds a batch of that number:"
+        " it is skipped.",
+        clues=(Clue(file=ledger.table, expected=f"no batch {batch}", found=f"batch {batch}"),),
+        remedies=("restore the table to the version before that batch",),
+    )

@@ -1,0 +1,112 @@
+"""Stage 3: do the logs of file sources hold what the offsets name?"""
+
+from collections.abc import Iterator
+
+from holdfast.decode import source_offset
+from holdfast.diagnose import source_log
+from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.source_offset import FileOffset
+
+_RESTORE = "restore the folder `sources` from a copy of the checkpoint"
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Logs that are damaged, ahead of the offsets, or behind them."""
+    evidence = seen.evidence
+    stands = _stands(evidence, 0)
+    for name, log in evidence.source_logs.items():
+        if log.of_files:
+            yield from _damaged(name, log)
+    for name, offset in stands.items():
+        log = evidence.source_logs.get(name, source_log.EMPTY)
+        newest = source_log.latest(log)
+        if newest > offset and not seen.restart.rerun:
+            yield _ahead(name, newest, offset)
+        elif newest < offset:
+            yield _behind(name, newest, offset)
+    earlier = _stands(evidence, 1)
+    for name, offset in stands.items():
+        if earlier.get(name, -1) > offset:
+            yield _went_back(name, earlier[name], offset)
+
+
+def _stands(evidence: Evidence, back: int) -> dict[str, int]:
+    """Where the file sources stand in the latest offset entry, or so many before it."""
+    planned = evidence.batches.last_planned
+    entry = None if planned is None else evidence.offset_entries.get(BatchId(planned - back))
+    found: dict[str, int] = {}
+    for one in entry.sources if entry else ():
+        offset = _log_offset(one.offset)
+        if offset is not None:
+            found[one.source] = offset
+    return found
+
+
+def _log_offset(offset: Json) -> int | None:
+    found = source_offset.decode(offset)
+    return found.log_offset if isinstance(found, FileOffset) else None
+
+
+def _damaged(name: str, log: SourceLog) -> Iterator[Finding]:
+    files = [(one.path, one.reason) for one in log.damaged]
+    files += [
+        (f"sources/{name}/{source_log.name(log, offset)}", "no such file")
+        for offset in source_log.absent(log, source_log.required(log))
+    ]
+    for path, reason in files:
+        yield Finding(
+            code=Code.SOURCE_LOG_DAMAGED,
+            severity=Severity.BLOCKS,
+            text=f"`{path}` is read when source {name} is made, and cannot be.",
+            clues=(Clue(file=path, expected="an entry of the source's log", found=reason),),
+            remedies=(_RESTORE,),
+        )
+
+
+def _ahead(name: str, newest: int, offset: int) -> Finding:
+    return Finding(
+        code=Code.SOURCE_LOG_AHEAD,
+        severity=Severity.NOTE,
+        text=f"Source {name} has already listed files up to log offset {newest}: the next batch"
+        " takes all of them at once, whatever `maxFilesPerTrigger` says.",
+        clues=(
+            Clue(
+                file=f"sources/{name}",
+                expected=f"log offset {offset}, as the offset log has it",
+                found=f"log offset {newest}",
+            ),
+        ),
+        remedies=(),
+    )
+
+
+def _behind(name: str, newest: int, offset: int) -> Finding:
+    found = f"log offset {newest}" if newest >= 0 else "no entry"
+    return Finding(
+        code=Code.SOURCE_LOG_BEHIND,
+        severity=Severity.BLOCKS,
+        text=f"The log of source {name} has lost entries that the offset log names.",
+        clues=(
+            Clue(file=f"sources/{name}", expected=f"log offset {offset}", found=found),
+        ),
+        remedies=(_RESTORE,),
+    )  # fmt: skip
+
+
+def _went_back(name: str, earlier: int, offset: int) -> Finding:
+    return Finding(
+        code=Code.SOURCE_WENT_BACK,
+        severity=Severity.BLOCKS,
+        text=f"The last batch ends before it begins, in source {name}.",
+        clues=(
+            Clue(
+                file=f"sources/{name}",
+                expected=f"log offset {earlier} or later",
+                found=f"log offset {offset}",
+            ),
+        ),
+        remedies=("restore the folder `offsets` from a copy of the checkpoint",),
+    )

@@ -1,0 +1,73 @@
+"""Stage 3: does a Delta table still have the versions to read?"""
+
+from collections.abc import Iterator
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import SourceSeen
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.source_offset import DeltaOffset
+from holdfast.model.surroundings import DeltaSeen
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Each source that is a Delta table."""
+    for source in seen.evidence.sources:
+        if not isinstance(source.offset, DeltaOffset):
+            continue
+        table = seen.surroundings.delta.get(source.name)
+        if table is None or isinstance(table, Unknown):
+            reason = table.reason if isinstance(table, Unknown) else "its path is not known"
+            yield NotAssessed(
+                question=f"whether the table of source {source.name} has the versions to read",
+                reason=reason,
+            )
+        else:
+            yield from _of_table(source, source.offset, table)
+
+
+def _of_table(source: SourceSeen, offset: DeltaOffset, table: DeltaSeen) -> Iterator[Finding]:
+    if table.table_id != offset.table_id:
+        yield Finding(
+            code=Code.DELTA_TABLE_REPLACED,
+            severity=Severity.BLOCKS,
+            text=f"The table of source {source.name} was replaced by another one at the same path.",
+            clues=(
+                Clue(
+                    file=table.path,
+                    expected=f"table id `{offset.table_id}`",
+                    found=f"table id `{table.table_id}`",
+                ),
+            ),
+            remedies=("restore the table; or start the query with a new checkpoint",),
+        )
+        return
+    # An index of -1 is before the first file of the version: that version is still to be read.
+    needed = offset.version if offset.index < 0 else offset.version + 1
+    if not offset.in_starting_snapshot and table.first_version > needed:
+        yield Finding(
+            code=Code.DELTA_VERSIONS_GONE,
+            severity=Severity.LOSES,
+            text=f"The table of source {source.name} has no log of version {needed} any more.",
+            clues=(
+                Clue(
+                    file=f"{table.path}/_delta_log",
+                    expected=f"version {needed}",
+                    found=f"versions {table.first_version} to {table.last_version}",
+                ),
+            ),
+            remedies=("restore the log of the table; or start the query with a new checkpoint",),
+        )
+    elif offset.version > table.last_version + 1:
+        yield Finding(
+            code=Code.DELTA_TABLE_REPLACED,
+            severity=Severity.BLOCKS,
+            text=f"The table of source {source.name} ends before the version that was read last.",
+            clues=(
+                Clue(
+                    file=table.path,
+                    expected=f"version {offset.version}",
+                    found=f"versions up to {table.last_version}",
+                ),
+            ),
+            remedies=("restore the table; or start the query with a new checkpoint",),
+        )

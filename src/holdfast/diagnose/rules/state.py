@@ -1,0 +1,115 @@
+"""Stage 3: can the state be put together, and is it where its metadata says?"""
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Absent, Evidence, Known
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+
+_MOST_TOLD = 5
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """State to load, schemas, and operators that Spark cannot check."""
+    evidence = seen.evidence
+    yield from _missing(seen)
+    yield from _schemas(evidence)
+    yield from _unchecked(evidence)
+    yield from _elsewhere(evidence)
+    if evidence.operators:
+        yield NotAssessed(
+            question="whether the content of the state files is whole",
+            reason="only their names are looked at",
+        )
+    elif isinstance(evidence.stateful_operators, Absent) and not isinstance(
+        seen.restart.batch, Unknown
+    ):
+        yield NotAssessed(
+            question="whether the query has state",
+            reason="there is none; a stateful query whose folder `state` is gone looks the same",
+        )
+
+
+def _missing(seen: Seen) -> Iterator[Finding]:
+    for load in seen.restart.state:
+        if load.missing:
+            yield Finding(
+                code=Code.STATE_MISSING,
+                severity=Severity.BLOCKS,
+                text=f"Operator {load.operator} loads version {load.version} of its state, which"
+                " cannot be put together from the files that are there.",
+                clues=tuple(
+                    Clue(file=one, expected=f"files up to version {load.version}", found="not all")
+                    for one in load.missing[:_MOST_TOLD]
+                ),
+                remedies=(
+                    "restore the folder `state` from a copy of the checkpoint",
+                    _again(load.version - 1),
+                ),
+            )
+
+
+def _again(batch: int) -> str:
+    return (
+        f"if version {batch} is whole, remove `commits/{batch}` and its hidden `.crc`: that batch"
+        " then runs again and writes the version"
+    )
+
+
+def _schemas(evidence: Evidence) -> Iterator[Finding]:
+    for file in evidence.unreadable:
+        if file.path.startswith("state/") and file.path.endswith("_metadata/schema"):
+            yield Finding(
+                code=Code.STATE_SCHEMA_UNREADABLE,
+                severity=Severity.BLOCKS,
+                text=f"`{file.path}` is read when a batch is planned, and cannot be.",
+                clues=(Clue(file=file.path, expected="a state schema", found=file.reason),),
+                remedies=(
+                    f"put `{file.path}` away: Spark then writes it anew, and checks nothing once",
+                ),
+            )
+
+
+def _unchecked(evidence: Evidence) -> Iterator[Finding]:
+    for operator in evidence.operators:
+        if isinstance(operator.name, Known) and not operator.name.inferred:
+            continue
+        path = f"state/{operator.operator}/_metadata/metadata"
+        reason = "no such file" if isinstance(operator.name, Known) else operator.name.reason
+        yield Finding(
+            code=Code.OPERATORS_UNCHECKED,
+            severity=Severity.NOTE,
+            text=f"Spark cannot check whether operator {operator.operator} is still the one that"
+            " wrote the state: a changed query starts and may be wrong.",
+            clues=(Clue(file=path, expected="the operator's name", found=reason),),
+            remedies=("start it with the query that wrote the state, unchanged",),
+        )
+
+
+def _elsewhere(evidence: Evidence) -> Iterator[Finding]:
+    here = _folder(evidence.location.value)
+    for operator in evidence.operators:
+        paths: Mapping[str, None] = dict.fromkeys(
+            _folder(path) for store in operator.declared for path in store.schema_paths
+        )
+        other = [path for path in paths if not path.startswith(f"{here}/")]
+        if other:
+            yield Finding(
+                code=Code.STATE_SCHEMA_ELSEWHERE,
+                severity=Severity.UNDEFINED,
+                text=f"Operator {operator.operator} reads its state schema from another place: the"
+                " checkpoint was moved or copied, and needs the old place.",
+                clues=tuple(
+                    Clue(file=f"state/{operator.operator}/_metadata", expected=here, found=one)
+                    for one in other[:_MOST_TOLD]
+                ),
+                remedies=(f"move the checkpoint back to where its schema lies: `{other[0]}`",),
+            )
+
+
+def _folder(url: str) -> str:
+    """A location without its scheme, so that `file:/a` and `/a` are the same."""
+    head, colon, rest = url.partition(":")
+    if colon and head == "file":
+        return "/" + rest.lstrip("/")
+    return url.rstrip("/").replace("s3a://", "s3://")

@@ -1,0 +1,38 @@
+"""Stage 3: what the sinks remember -> what each does with the batch that comes.
+
+A ledger holds the last batch that a sink was given. A batch at or below it is skipped: rightly if
+it is the same batch again, and a loss if it is another one under an old number.
+"""
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Absent, Evidence, LedgerSeen
+from holdfast.model.ids import BatchId
+from holdfast.model.restart import SinkAct, SinkAnswer, Stage, StartError
+
+_NOT_REACHED = frozenset({Stage.START, Stage.PLANNING})
+
+
+def of(
+    evidence: Evidence, batch: BatchId, *, rerun: bool, error: StartError | None
+) -> tuple[SinkAnswer, ...]:
+    """What each sink that keeps a ledger will do."""
+    if error is not None and error.stage in _NOT_REACHED:
+        reason = f"the start fails before the sink is reached: {error.reason}"
+        return tuple(_answer(one, SinkAct.NOTHING, reason) for one in evidence.ledgers)
+    return tuple(_of_ledger(one, batch, rerun=rerun) for one in evidence.ledgers)
+
+
+def _of_ledger(ledger: LedgerSeen, batch: BatchId, *, rerun: bool) -> SinkAnswer:
+    last = ledger.batch
+    if isinstance(last, Unknown):
+        return _answer(ledger, SinkAct.UNKNOWN, last.reason)
+    if isinstance(last, Absent):
+        return _answer(ledger, SinkAct.WRITE, last.reason)
+    if batch > last:
+        return _answer(ledger, SinkAct.WRITE, f"its last batch is {last}")
+    again = "it holds this batch already" if rerun else "it takes the new batch for an old one"
+    return _answer(ledger, SinkAct.SKIP, f"its last batch is {last}: {again}")
+
+
+def _answer(ledger: LedgerSeen, act: SinkAct, reason: str) -> SinkAnswer:
+    return SinkAnswer(table=ledger.table, act=act, reason=reason)

@@ -1,0 +1,96 @@
+"""Stage 3: the logs of file sources -> the errors that they make Spark raise."""
+
+from collections.abc import Iterator
+
+from holdfast.decode import source_offset
+from holdfast.diagnose import source_log, spark_errors
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.restart import Stage, StartError
+from holdfast.model.source_offset import FileOffset
+
+_MOST_LOOKED_AT = 10_000
+
+
+def of_log(name: str, log: SourceLog) -> Iterator[StartError]:
+    """What stops a source when it is made: it reads its log from the last compacted entry on."""
+    needed = source_log.required(log)
+    folder = f"sources/{name}"
+    latest = needed.stop - 1
+    if needed and source_log.absent(log, range(latest, latest + 1)):
+        file = f"{folder}/{source_log.name(log, latest)}"
+        yield spark_errors.error("", ("FileNotFoundException",), f"`{file}` is missing", file)
+    newest_first = sorted(log.damaged, key=lambda one: one.path != f"{folder}/{latest}")
+    for damaged in newest_first:
+        yield spark_errors.damaged(damaged, exact=False)
+    for offset in source_log.absent(log, needed):
+        file = f"{folder}/{source_log.name(log, offset)}"
+        yield spark_errors.error("", spark_errors.STATE_ERROR, f"`{file}` is missing", file)
+
+
+def of_ranges(
+    evidence: Evidence,
+    before: OffsetEntry,
+    end: OffsetEntry,
+    *,
+    batch: BatchId | Unknown = spark_errors.NO_BATCH,
+) -> Iterator[StartError]:
+    """The files of a range must be in the source's log.
+
+    A committed range is asked for as well, when the query starts; that of a batch, when it runs.
+    """
+    stage = Stage.START if isinstance(batch, Unknown) else Stage.PLANNING
+    starts = {one.source: one.offset for one in before.sources}
+    for source in end.sources:
+        found = source_offset.decode(source.offset)
+        if not isinstance(found, FileOffset):
+            continue
+        first = _log_offset(starts.get(source.source)) + 1
+        name = source.source
+        if first > found.log_offset + 1:
+            reason = f"source {name} goes back from log offset {first - 1} to {found.log_offset}"
+            yield spark_errors.error(
+                "", ("AssertionError",), reason, f"sources/{name}", stage=stage, batch=batch
+            )
+        wanted = range(max(first, found.log_offset - _MOST_LOOKED_AT), found.log_offset + 1)
+        yield from _of_files(evidence, name, wanted, stage, batch)
+
+
+def _of_files(
+    evidence: Evidence, name: str, wanted: range, stage: Stage, batch: BatchId | Unknown
+) -> Iterator[StartError]:
+    log = evidence.source_logs.get(name, source_log.EMPTY)
+    for offset in source_log.unknown(log, wanted):
+        file = f"sources/{name}/{source_log.name(log, offset)}"
+        missing = f"`{file}` is missing"
+        yield spark_errors.error(
+            "", spark_errors.STATE_ERROR, missing, file, stage=stage, batch=batch
+        )
+    files = {f"sources/{name}/{source_log.name(log, offset)}" for offset in wanted}
+    for one in evidence.unreadable:
+        if one.path in files:
+            yield spark_errors.damaged(one, exact=False, stage=stage)
+
+
+def of_logs_behind(evidence: Evidence, batch: BatchId, end: OffsetEntry) -> Iterator[StartError]:
+    """A source whose log has lost entries counts anew from below, and the range goes backwards."""
+    for source in end.sources:
+        found = source_offset.decode(source.offset)
+        log = evidence.source_logs.get(source.source, source_log.EMPTY)
+        if isinstance(found, FileOffset) and source_log.latest(log) < found.log_offset - 1:
+            reason = (
+                f"the log of source {source.source} ends at {source_log.latest(log)}, and"
+                f" `offsets/{batch - 1}` is at {found.log_offset}"
+            )
+            yield spark_errors.error(
+                "", ("AssertionError",), reason, f"sources/{source.source}",
+                stage=Stage.PLANNING, batch=batch,
+            )  # fmt: skip
+
+
+def _log_offset(offset: Json) -> int:
+    found = source_offset.decode(offset)
+    return found.log_offset if isinstance(found, FileOffset) else -1

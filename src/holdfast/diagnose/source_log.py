@@ -1,0 +1,77 @@
+"""Stage 3: the log of a file source -> what a start finds in it.
+
+    0 1 2 … 8 9.compact 10 11        the interval is 10: (K + 1) % 10 == 0 is compacted
+
+Spark derives the interval anew from the compacted entries that it finds: the distance of the last
+two, or, of a single one, a divisor of its number plus one that is no smaller than the setting.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.model.evidence import SourceLog, Span
+
+DEFAULT_INTERVAL = 10
+EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
+
+
+def latest(log: SourceLog) -> int:
+    """The highest log offset, or -1."""
+    return max((span.last for span in (*log.entries, *log.compacts)), default=-1)
+
+
+def required(log: SourceLog) -> range:
+    """The log offsets that a source reads when it is made: from the last compacted one on."""
+    newest, interval = latest(log), _interval(log)
+    return range(max(0, (newest + 1) // interval * interval - 1), newest + 1)
+
+
+def name(log: SourceLog, offset: int) -> str:
+    """The file that Spark looks for under a log offset."""
+    return f"{offset}.compact" if _compacted(log, offset) else str(offset)
+
+
+def absent(log: SourceLog, offsets: range) -> tuple[int, ...]:
+    """Which of these log offsets have no file of the name that Spark looks for."""
+    return tuple(offset for offset in offsets if not _there(log, offset))
+
+
+def unknown(log: SourceLog, offsets: range) -> tuple[int, ...]:
+    """Which of these log offsets cannot be told at all: not by their own file, nor by a later one.
+
+    What was removed after a compaction is looked up in the last compacted entry.
+    """
+    told = required(log)
+    compacted = bool(told) and _compacted(log, told.start) and _there(log, told.start)
+    return tuple(
+        offset for offset in absent(log, offsets) if not (compacted and offset <= told.start)
+    )
+
+
+def _there(log: SourceLog, offset: int) -> bool:
+    return _within(log.compacts if _compacted(log, offset) else log.entries, offset)
+
+
+def _within(spans: Sequence[Span], number: int) -> bool:
+    return any(span.first <= number <= span.last for span in spans)
+
+
+def _compacted(log: SourceLog, offset: int) -> bool:
+    return (offset + 1) % _interval(log) == 0
+
+
+def _interval(log: SourceLog) -> int:
+    newest = list(_newest(log.compacts))
+    if not newest:
+        return DEFAULT_INTERVAL
+    if len(newest) > 1:
+        return newest[0] - newest[1]
+    last = newest[0] + 1
+    if last <= DEFAULT_INTERVAL or last // 2 <= DEFAULT_INTERVAL:
+        return last
+    return next((n for n in range(DEFAULT_INTERVAL, last // 2 + 1) if last % n == 0), last)
+
+
+def _newest(compacts: Sequence[Span]) -> Iterator[int]:
+    """The two highest compacted log offsets."""
+    found = [n for span in compacts[-2:] for n in (span.last, span.last - 1) if n >= span.first]
+    return iter(sorted(found, reverse=True)[:2])

@@ -1,0 +1,85 @@
+"""Stage 3: what Spark raises, as values: the conditions and classes are Spark's own.
+
+A class differs from one version to the next only in wrappers; a condition is there from 4.0 on.
+"""
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence, UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.restart import Stage, StartError
+from holdfast.model.spark_version import SparkVersion
+
+NO_BATCH = Unknown(reason="it fails before it knows the batch")
+STATE_ERROR = ("IllegalStateException",)
+JSON_ERRORS = (
+    "JsonParseException",
+    "JsonEOFException",
+    "MismatchedInputException",
+    "MappingException",
+    "NumberFormatException",
+)
+_CONCURRENT = "SparkConcurrentModificationException"
+
+
+def is_late(file: UnreadableFile) -> bool:
+    """Whether Spark reads the entry, and only fails when it uses what the entry says."""
+    return file.reason.startswith(("the offset of source", "names no source"))
+
+
+def unreadable(evidence: Evidence, path: str) -> UnreadableFile | None:
+    """The file of a path, if it cannot be read."""
+    return next((one for one in evidence.unreadable if one.path == path), None)
+
+
+def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) -> StartError:
+    """What Spark raises at a damaged entry; `exact`: it demands the very version it writes."""
+    reason = f"`{file.path}` cannot be read: {file.reason}"
+    if file.reason == "empty":
+        return error("", STATE_ERROR, reason, file.path, stage=stage)
+    if file.reason.startswith("first line is"):
+        return error("MALFORMED_LOG_FILE", STATE_ERROR, reason, file.path, stage=stage)
+    if " version " in file.reason and "expected" in file.reason:
+        condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
+        return error(
+            f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, file.path, stage=stage
+        )
+    if is_late(file):
+        # Another source of the batch may fail before the one whose offset is cut short.
+        classes = ("AssertionError", *STATE_ERROR)
+    else:
+        classes = ("NoSuchElementException", "MalformedInputException")
+    return error("", (*classes, *JSON_ERRORS), reason, file.path, stage=stage)
+
+
+def version(path: str, version: int, condition: str, spark: SparkVersion) -> StartError:
+    """An entry of a format that this Spark does not read."""
+    reason = f"`{path}` has version {version}, which Spark {spark} does not read"
+    return error(f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, path)
+
+
+def checksum(path: str, batch: BatchId | Unknown, stage: Stage) -> StartError:
+    """A file that cannot be written, because an old checksum lies in its place."""
+    folder, _, name = path.rpartition("/")
+    hidden = f"{folder}/.{name}.crc" if folder else f".{name}.crc"
+    reason = f"`{hidden}` was left behind when `{path}` was removed, and blocks writing it anew"
+    return error("", (_CONCURRENT,), reason, hidden, stage=stage, batch=batch)
+
+
+def error(
+    condition: str,
+    exceptions: tuple[str, ...],
+    reason: str,
+    path: str,
+    *,
+    stage: Stage = Stage.START,
+    batch: BatchId | Unknown = NO_BATCH,
+) -> StartError:
+    """An error; by default one that comes before the batch is known."""
+    return StartError(
+        stage=stage,
+        batch=batch,
+        condition=condition,
+        exceptions=exceptions,
+        reason=reason,
+        read_from=(path,),
+    )

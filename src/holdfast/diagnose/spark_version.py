@@ -1,0 +1,156 @@
+"""Stage 3: which Spark wrote a checkpoint, from the settings it pinned and the formats there.
+
+No file of a checkpoint names the version of Spark. But every entry of the offset log pins the
+settings that must not change during the life of a query, and their number has grown: a release
+writes all that it knows, whatever the query, so that each setting tells "this version or later"
+by being there and "an earlier one" by its absence. Formats only tell the former, of any batch.
+Continuous mode pins nothing in any version, nor does it write the time of an entry; Spark 2.1 wrote
+the time.
+"""
+
+from collections.abc import Mapping, Set
+from enum import StrEnum
+
+from holdfast.model.spark_version import SparkVersion, VersionRange
+
+OLDEST, NEWEST = SparkVersion(2, 1), SparkVersion(4, 3)
+_VERSIONS = (
+    *(SparkVersion(2, minor) for minor in (1, 2, 3, 4)),
+    *(SparkVersion(3, minor) for minor in (0, 1, 2, 3, 4, 5)),
+    *(SparkVersion(4, minor) for minor in (0, 1, 2, 3)),
+)
+_PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
+_PRUNE_OF_3_5_4 = f"spark.databricks.sql.{_PRUNE}"
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+# Checked in the jars of 2.1.3, 2.2.3, 2.3.0, 2.4.0, 3.0.0, 3.1.1, 3.2.0, 3.3.0, 3.4.0, 3.5.3, 3.5.4
+# and 3.5.5, and against checkpoints that later releases wrote.
+PINNED_SINCE: Mapping[str, SparkVersion] = {
+    _SHUFFLE: SparkVersion(2, 2),
+    "spark.sql.streaming.stateStore.providerClass": SparkVersion(2, 3),
+    "spark.sql.streaming.multipleWatermarkPolicy": SparkVersion(2, 4),
+    "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": SparkVersion(2, 4),
+    "spark.sql.streaming.aggregation.stateFormatVersion": SparkVersion(2, 4),
+    "spark.sql.streaming.join.stateFormatVersion": SparkVersion(3, 0),
+    "spark.sql.streaming.stateStore.compression.codec": SparkVersion(3, 1),
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion": SparkVersion(3, 2),
+    "spark.sql.streaming.statefulOperator.useStrictDistribution": SparkVersion(3, 3),
+    "spark.sql.streaming.stateStore.encodingFormat": SparkVersion(4, 0),
+    "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion": SparkVersion(4, 2),
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": SparkVersion(4, 2),
+    "spark.sql.function.protobufExtensions.enabled": SparkVersion(4, 2),
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": SparkVersion(4, 2),
+    "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": SparkVersion(4, 3),
+    "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": SparkVersion(4, 3),
+}
+
+# Some releases of a minor version pin it and others do not: there it tells, absent it does not.
+_PINNED_WITHIN: Mapping[str, tuple[SparkVersion, str]] = {
+    _PRUNE_OF_3_5_4: (SparkVersion(3, 5), "which of Apache Spark only 3.5.4 does"),
+    f"spark.sql.{_PRUNE}": (SparkVersion(3, 5), "which 3.5.5 and later do"),
+}
+
+
+class Format(StrEnum):
+    """Something in a checkpoint that only some versions of Spark write."""
+
+    OFFSET_LOG_2 = "offset log version 2"
+    COMMIT_LOG_2 = "commit log version 2"
+    COMMIT_LOG_3 = "commit log version 3"
+    COMMIT_WITHOUT_WATERMARK = "a commit without a watermark"
+    COMMIT_WITH_WATERMARK = "a commit with a watermark"
+    OPERATOR_METADATA = "operator metadata"
+    STATE_SCHEMA = "a state schema"
+    STATE_SCHEMA_3 = "state schema version 3"
+    ROCKSDB_ZIP = "a RocksDB zip"
+    CHANGELOG = "a state changelog"
+    VERSIONED_STATE = "a state file with a unique id"
+    SPARK_CHECKSUM = "a Spark checksum of a state file"
+
+
+WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
+    Format.COMMIT_WITHOUT_WATERMARK: SparkVersion(2, 2),
+    Format.COMMIT_WITH_WATERMARK: SparkVersion(2, 4),
+    Format.STATE_SCHEMA: SparkVersion(3, 1),
+    Format.ROCKSDB_ZIP: SparkVersion(3, 2),
+    Format.CHANGELOG: SparkVersion(3, 5),
+    Format.OPERATOR_METADATA: SparkVersion(4, 0),
+    Format.STATE_SCHEMA_3: SparkVersion(4, 0),
+    Format.COMMIT_LOG_2: SparkVersion(4, 0),
+    Format.VERSIONED_STATE: SparkVersion(4, 0),
+    Format.SPARK_CHECKSUM: SparkVersion(4, 1),
+    Format.OFFSET_LOG_2: SparkVersion(4, 2),
+    Format.COMMIT_LOG_3: SparkVersion(4, 2),
+}
+
+
+def narrowed(
+    settings: Mapping[str, str], formats: Set[Format], *, timestamp_ms: int = 0
+) -> VersionRange:
+    """The versions that may have written the batch that pinned these settings.
+
+    `settings` and `timestamp_ms` are those of the newest offset entry; `formats` what was seen in
+    the checkpoint. A format may have been left by a later Spark, before somebody went back to an
+    earlier one: where the two contradict, the settings tell.
+    """
+    reasons: list[str] = []
+    lowest, highest = _by_settings(settings, reasons, timed=timestamp_ms != 0)
+    for format_ in sorted(formats, key=WRITTEN_SINCE.__getitem__):
+        since = WRITTEN_SINCE[format_]
+        if lowest < since <= highest:
+            lowest = since
+            reasons.append(f"{format_.value} is there, which Spark {since} and later write")
+        elif since > highest:
+            reasons.append(f"{format_.value} is there: Spark {since} or later was here before")
+    return VersionRange(
+        lowest=lowest, highest=highest, or_later=highest == NEWEST, reasons=tuple(reasons)
+    )
+
+
+def _by_settings(
+    settings: Mapping[str, str], reasons: list[str], *, timed: bool
+) -> tuple[SparkVersion, SparkVersion]:
+    if settings:
+        lowest = _lowest(settings, reasons)
+        return lowest, _highest(settings, lowest, reasons)
+    if timed:
+        reasons.append("no setting is pinned, which Spark 2.2 and later do")
+        return OLDEST, OLDEST
+    reasons.append("no setting is pinned and no time is there, as in continuous mode")
+    return OLDEST, NEWEST
+
+
+def _lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
+    lowest = OLDEST
+    telling = {key: since for key, since in PINNED_SINCE.items() if key in settings}
+    if telling:
+        key = max(telling, key=telling.__getitem__)
+        lowest = telling[key]
+        reasons.append(f"`{key}` is pinned, which Spark {lowest} and later do")
+    for key, (since, release) in _PINNED_WITHIN.items():
+        if key in settings and since >= lowest:
+            lowest = since
+            reasons.append(f"`{key}` is pinned, {release}")
+    unknown = sorted(settings.keys() - PINNED_SINCE.keys() - _PINNED_WITHIN.keys())
+    if unknown:
+        reasons.append(f"`{unknown[0]}` is pinned, which no Apache release up to {NEWEST} does")
+    return lowest
+
+
+def _highest(settings: Mapping[str, str], lowest: SparkVersion, reasons: list[str]) -> SparkVersion:
+    absent = {key: since for key, since in PINNED_SINCE.items() if key not in settings}
+    for key, since in absent.items():
+        if since <= lowest:
+            reasons.append(_missing(key, since))
+    later = {key: since for key, since in absent.items() if since > lowest}
+    if not later:
+        return NEWEST
+    key = min(later, key=later.__getitem__)
+    reasons.append(f"`{key}` is not pinned, which Spark {later[key]} and later do")
+    return _VERSIONS[_VERSIONS.index(later[key]) - 1]
+
+
+def _missing(key: str, since: SparkVersion) -> str:
+    if key == _SHUFFLE:
+        return f"`{key}` is not pinned, as in 4.2.0 with offset log version 2"
+    return f"`{key}` is not pinned although Spark {since} and later do: not as Apache Spark writes"

@@ -1,0 +1,200 @@
+"""Stage 3: Evidence -> the errors that Spark raises on its way to the first batch, in its order.
+
+`metadata` is read before the query has a thread; then every source is made, which reads its own
+log; then the latest entries of both logs are read, the latest offset entry with the one before it.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.diagnose import source_errors, source_log, spark_errors
+from holdfast.model.checkpoint import FileKind
+from holdfast.model.evidence import Evidence
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.restart import Stage, StartError, Starting
+from holdfast.model.spark_version import SparkVersion
+
+_V4_0, _V4_1, _V4_2 = SparkVersion(4, 0), SparkVersion(4, 1), SparkVersion(4, 2)
+_MOST_WATCHED = 1000
+_BEGINNING = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
+
+
+def at_start(evidence: Evidence, how: Starting) -> StartError | None:
+    """The first thing that stops a start before any batch is touched."""
+    return next(_at_start(evidence, how), None)
+
+
+def _at_start(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+    yield from _of_metadata(evidence, how.spark)
+    for name, log in evidence.source_logs.items():
+        if log.of_files:
+            yield from source_errors.of_log(name, log)
+    yield from _of_latest_entries(evidence, how.spark)
+    if evidence.batches.last_planned is None:
+        yield from _of_new_query(evidence, how.spark)
+    else:
+        yield from _of_offset_log(evidence, how, evidence.batches.last_planned)
+
+
+def _of_metadata(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+    unreadable = spark_errors.unreadable(evidence, "metadata")
+    if unreadable is not None:
+        classes = (*spark_errors.JSON_ERRORS, "IllegalArgumentException", "NullPointerException")
+        yield spark_errors.error(
+            "", classes, f"`metadata` cannot be read: {unreadable.reason}", "metadata"
+        )
+    if FileKind.METADATA in evidence.files:
+        return
+    logs = evidence.batches
+    if spark >= _V4_2 and (logs.last_planned is not None or logs.last_committed is not None):
+        yield spark_errors.error(
+            "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+            ("SparkRuntimeException", "SparkException"),
+            "there are batches and no file `metadata`",
+            "metadata",
+        )
+    if "metadata" in evidence.leftover_checksums:
+        yield spark_errors.checksum("metadata", spark_errors.NO_BATCH, Stage.START)
+
+
+def _of_latest_entries(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if planned is not None:
+        yield from _of_offset_entry(evidence, spark, planned)
+    if committed is not None:
+        yield from _of_commit_entry(evidence, spark, committed)
+
+
+def _of_offset_entry(
+    evidence: Evidence, spark: SparkVersion, batch: BatchId
+) -> Iterator[StartError]:
+    path = f"offsets/{batch}"
+    unreadable = spark_errors.unreadable(evidence, path)
+    entry = evidence.offset_entries.get(batch)
+    newer = unreadable is not None and unreadable.reason.endswith("in version 2")
+    if spark < _V4_2 and (newer or (entry is not None and entry.version > 1)):
+        yield spark_errors.version(path, 2, "MAX_SUPPORTED_VERSION", spark)
+    elif unreadable is not None and not spark_errors.is_late(unreadable):
+        yield spark_errors.damaged(unreadable, exact=False)
+
+
+def _of_commit_entry(
+    evidence: Evidence, spark: SparkVersion, batch: BatchId
+) -> Iterator[StartError]:
+    path = f"commits/{batch}"
+    unreadable = spark_errors.unreadable(evidence, path)
+    entry = evidence.commit_entries.get(batch)
+    exact = _V4_0 <= spark < _V4_2
+    if unreadable is not None:
+        yield spark_errors.damaged(unreadable, exact=exact)
+    elif entry is not None and entry.version > 1 and spark < _V4_2:
+        # 4.0 and 4.1 read version 2 where the session asks for state format 2.
+        asked = exact and entry.version == 2 and bool(entry.state_ids)  # noqa: PLR2004
+        if not asked:
+            condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
+            yield spark_errors.version(path, entry.version, condition, spark)
+
+
+def _of_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+    committed = evidence.batches.last_committed
+    if spark >= _V4_2 and committed is not None:
+        reason = f"commits up to batch {committed} and no offset entry"
+        yield spark_errors.error("", ("AssertionError",), reason, f"commits/{committed}")
+    if spark >= _V4_1 and evidence.not_empty:
+        folder = min(evidence.not_empty)
+        yield spark_errors.error(
+            "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
+            ("StateStoreCheckpointLocationNotEmpty",),
+            f"no batch was ever planned, and `{folder}` is not empty",
+            folder,
+        )
+
+
+def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Iterator[StartError]:
+    """The latest entry with the one before it, and what lies between them."""
+    late = spark_errors.unreadable(evidence, f"offsets/{planned}")
+    if late is not None and late.reason.startswith("names no source"):
+        yield spark_errors.damaged(late, exact=False)
+    earlier = entry_before(evidence, planned, how)
+    if earlier is not None:
+        yield from _of_entry_before(evidence, earlier)
+    if late is not None:
+        yield spark_errors.damaged(late, exact=False)
+    end = evidence.offset_entries.get(planned)
+    before = _BEGINNING if earlier is None else evidence.offset_entries.get(earlier)
+    if end is None or before is None:
+        return
+    if earlier is not None and len(before.sources) != len(end.sources):
+        reason = f"{len(before.sources)} sources in `offsets/{earlier}`, {len(end.sources)} after"
+        yield spark_errors.error("", ("AssertionError",), reason, f"offsets/{earlier}")
+    if evidence.batches.last_committed == planned:
+        yield from source_errors.of_ranges(evidence, before, end)
+
+
+def _of_entry_before(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+    path = f"offsets/{batch}"
+    unreadable = spark_errors.unreadable(evidence, path)
+    if unreadable is not None:
+        yield spark_errors.damaged(unreadable, exact=False)
+    elif batch not in evidence.offset_entries:
+        yield spark_errors.error(
+            "", spark_errors.STATE_ERROR, f"`{path}` is missing, before the latest entry", path
+        )
+
+
+def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId | None:
+    """The offset entry that a batch begins at, or None for the beginning.
+
+    It is the number before; with asynchronous tracking the one before on disk.
+    """
+    if planned == 0:
+        return None
+    if not how.asynchronous:
+        return BatchId(planned - 1)
+    spans = evidence.batches.offset_spans
+    below = [min(span.last, planned - 1) for span in spans if span.first < planned]
+    return BatchId(max(below)) if below else None
+
+
+def of_new_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+    """Files that a new batch writes, and cannot where an old checksum lies in their place."""
+    for name, log in evidence.source_logs.items():
+        path = f"sources/{name}/{source_log.latest(log) + 1}"
+        if log.of_files and path in evidence.leftover_checksums:
+            yield spark_errors.checksum(path, batch, Stage.START)
+    if f"offsets/{batch}" in evidence.leftover_checksums:
+        # The entry itself is moved to its place before its checksum is not.
+        yield spark_errors.checksum(f"offsets/{batch}", batch, Stage.PLANNING)
+
+
+def of_commit(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+    """A commit that is there already, or the checksum of one that was."""
+    path = f"commits/{batch}"
+    if any(span.first <= batch <= span.last for span in evidence.batches.commit_spans):
+        yield spark_errors.error(
+            "CONCURRENT_STREAM_LOG_UPDATE",
+            ("SparkException",),
+            f"`{path}` is there before the batch has run",
+            path,
+            stage=Stage.COMMITTING,
+            batch=batch,
+        )
+    if path in evidence.leftover_checksums:
+        yield spark_errors.checksum(path, batch, Stage.COMMITTING)
+
+
+def of_later_batches(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+    """The same for the batches that come after it."""
+    last = max(
+        (span.last for span in evidence.batches.commit_spans),
+        default=-1,
+    )
+    marked = [
+        int(path.partition("/")[2])
+        for path in evidence.leftover_checksums
+        if path.startswith(("commits/", "offsets/"))
+    ]
+    for later in range(batch + 1, min(max([last, *marked]), batch + _MOST_WATCHED) + 1):
+        if f"offsets/{later}" in evidence.leftover_checksums:
+            yield spark_errors.checksum(f"offsets/{later}", BatchId(later), Stage.PLANNING)
+        yield from of_commit(evidence, BatchId(later))

@@ -1,0 +1,87 @@
+"""Stage 3: state files -> which version every operator loads, and whether it is there.
+
+Batch N loads version N, which batch N-1 has written: a snapshot, and every change after it. Version
+0 is empty and needs no file. The state is loaded when the rows go to the sink, not before.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.model.checkpoint import FileKind
+from holdfast.model.evidence import Evidence, OperatorSeen, Span, UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.restart import Stage, StartError, Starting, StateLoad
+from holdfast.model.spark_version import SparkVersion
+
+_V4_0 = SparkVersion(4, 0)
+_MOST_TOLD = 20
+
+
+def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
+    """What each operator loads for a batch."""
+    return tuple(
+        StateLoad(
+            operator=one.operator,
+            version=batch,
+            missing=tuple(_missing(one, batch))[:_MOST_TOLD] if batch > 0 else (),
+        )
+        for one in evidence.operators
+    )
+
+
+def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
+    """What stops the batch at its state."""
+    yield from _of_schemas(evidence, batch)
+    for load in of(evidence, batch):
+        if load.missing:
+            yield _not_there(evidence, how.spark, load)
+
+
+def _of_schemas(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+    """A schema that cannot be read stops the planning of a batch; a missing one does not."""
+    for file in evidence.unreadable:
+        if file.path.startswith("state/") and file.path.endswith("_metadata/schema"):
+            yield _unreadable(file, batch)
+
+
+def _unreadable(file: UnreadableFile, batch: BatchId) -> StartError:
+    return StartError(
+        stage=Stage.PLANNING,
+        batch=batch,
+        condition="",
+        exceptions=("EOFException", "UTFDataFormatException", "IllegalStateException"),
+        reason=f"`{file.path}` cannot be read: {file.reason}",
+        read_from=(file.path,),
+    )
+
+
+def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
+    pinned = evidence.settings.get("spark.sql.streaming.stateStore.providerClass", "")
+    missing = "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    if "RocksDB" in pinned:
+        changes = FileKind.STATE_CHANGELOG in evidence.files
+        missing = "CANNOT_READ_STREAMING_STATE_FILE" if changes else "CANNOT_READ_CHECKPOINT"
+    return StartError(
+        stage=Stage.WRITING,
+        batch=BatchId(load.version),
+        condition=f"CANNOT_LOAD_STATE_STORE.{missing}" if spark >= _V4_0 else "",
+        exceptions=("SparkException",),
+        reason=f"version {load.version} of the state cannot be put together in `{load.missing[0]}`",
+        read_from=load.missing,
+    )
+
+
+def _missing(operator: OperatorSeen, version: int) -> Iterator[str]:
+    """The stores that cannot give a version; those that the operator's metadata names, and more."""
+    seen = {(one.partition, one.store): one for one in operator.stores}
+    wanted = dict.fromkeys(seen)
+    for declared in operator.declared:
+        wanted |= dict.fromkeys((n, declared.name) for n in range(declared.partitions))
+    for partition, store in sorted(wanted):
+        found = seen.get((partition, store))
+        if found is None or not _within(found.restorable, version):
+            inner = "" if store == "default" else f"/{store}"
+            yield f"state/{operator.operator}/{partition}{inner}"
+
+
+def _within(spans: tuple[Span, ...], number: int) -> bool:
+    return any(span.first <= number <= span.last for span in spans)

@@ -1,0 +1,21 @@
+"""Stage 2: storage, run records, event logs and sink ledgers -> Evidence. Reads only.
+
+looking.py      a location -> a checkpoint, a folder of checkpoints, or why neither
+recognise.py    what a folder is, if it is no checkpoint; checkpoints below a folder
+evidence.py     one checkpoint -> Evidence: all that follows, put together
+tree.py         the listing, folded: which files there are, and what their names say
+spans.py        many ids in little memory
+pieces.py       what storage answered -> what the bytes say
+progress.py     offset log and commit log: the tail that is read
+timeline.py     one line a batch
+restarts.py     signs of restarts that nothing has recorded
+state.py        stateful operators, their stores, and what can be restored
+source_logs.py  the logs that file sources keep, as far as a start reads them
+origins.py      sources: where they stand, where they began, which files they took
+details.py      one batch, or what lies between two
+runs.py         run records and the lease beside the checkpoint
+event_logs.py   Spark's event logs, plain, compressed or rolling
+codecs.py       the framings that Spark compresses event logs with
+history.py      events of runs -> told.py, what they say of the query
+ledgers.py      what the sink remembers
+"""

@@ -1,0 +1,112 @@
+"""The framings that Spark compresses event logs with -> the text, as it streams.
+
+    zstd      Zstandard's own frames, one after the other
+    lz4       of lz4-java: `LZ4Block`, a token, two little-endian lengths, a checksum, the block
+    snappy    of snappy-java: a header of 16 bytes that starts with 0x82 `SNAPPY`, then blocks, each
+              behind its big-endian length
+
+An application that still runs, or that was killed, leaves a file that ends in the middle of a
+block: what comes before is given, and the rest is left out in silence, as Spark's own history
+server does.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from holdfast.errors import EventLogUnreadable
+
+_LZ4_MAGIC = b"LZ4Block"
+_LZ4_HEADER = struct.Struct("<8sBiii")
+_LZ4_STORED, _LZ4_COMPRESSED = 0x10, 0x20
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEADER = 16
+_LARGEST_BLOCK = 64 << 20
+_CHUNK = 1 << 20
+
+
+def opened(name: str, file: BinaryIO) -> Iterator[bytes]:
+    """The content of a file in chunks, decompressed by what its name ends with."""
+    name = name.removesuffix(".inprogress").removesuffix(".compact")
+    codec = name.rpartition(".")[2]
+    readers: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
+        "zstd": _zstd,
+        "zst": _zstd,
+        "lz4": _lz4,
+        "snappy": _snappy,
+    }
+    if codec == "lzf":
+        raise EventLogUnreadable(
+            f"expected an event log that is plain or in zstd, lz4 or snappy, found `{name}` in lzf",
+            hint="let Spark write it with `spark.eventLog.compression.codec=zstd`",
+        )
+    return readers.get(codec, _plain)(file)
+
+
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK):
+        yield chunk
+
+
+def _zstd(file: BinaryIO) -> Iterator[bytes]:
+    import pyarrow as pa  # noqa: PLC0415  large, and only compressed logs need it
+
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+    except OSError:
+        return  # the last frame is not whole
+
+
+def _lz4(file: BinaryIO) -> Iterator[bytes]:
+    import pyarrow as pa  # noqa: PLC0415  large, and only compressed logs need it
+
+    codec = pa.Codec("lz4_raw")
+    while len(header := file.read(_LZ4_HEADER.size)) == _LZ4_HEADER.size:
+        magic, token, packed, size, _ = _LZ4_HEADER.unpack(header)
+        if magic != _LZ4_MAGIC or not 0 <= packed <= _LARGEST_BLOCK or size > _LARGEST_BLOCK:
+            return
+        block = file.read(packed)
+        if len(block) < packed:
+            return
+        if token & 0xF0 == _LZ4_STORED:
+            yield block
+        elif size > 0:
+            try:
+                yield codec.decompress(block, decompressed_size=size).to_pybytes()
+            except OSError:
+                return
+
+
+def _snappy(file: BinaryIO) -> Iterator[bytes]:
+    import pyarrow as pa  # noqa: PLC0415  large, and only compressed logs need it
+
+    codec = pa.Codec("snappy")
+    if not file.read(_SNAPPY_HEADER).startswith(_SNAPPY_MAGIC):
+        return
+    while len(head := file.read(4)) == 4:  # noqa: PLR2004
+        if head == _SNAPPY_MAGIC[:4]:
+            file.read(_SNAPPY_HEADER - 4)  # a stream that was appended to
+            continue
+        length = int.from_bytes(head, "big")
+        block = file.read(length) if length <= _LARGEST_BLOCK else b""
+        if len(block) < length or not block:
+            return
+        try:
+            size = _snappy_size(block)
+            yield codec.decompress(block, decompressed_size=size).to_pybytes()
+        except (OSError, ValueError):
+            return
+
+
+def _snappy_size(block: bytes) -> int:
+    """The length that a block says it has, in its first bytes."""
+    size = 0
+    for place, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:  # noqa: PLR2004
+            if size > _LARGEST_BLOCK:
+                break
+            return size
+    raise ValueError("no length in front of a snappy block")

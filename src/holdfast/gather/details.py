@@ -1,0 +1,84 @@
+"""Stage 2: one batch, or two -> what lies between them, for each partition of each source.
+
+The offset entry of a batch is its end; its beginning is the end of the entry before it on disk,
+which after a purge or with asynchronous progress tracking is not always the number before.
+"""
+
+from holdfast.errors import BatchMissing
+from holdfast.gather import history, origins, progress, runs
+from holdfast.gather.evidence import Place
+from holdfast.gather.tree import Tree
+from holdfast.model.evidence import BatchDetail, SourceSeen, UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry
+from holdfast.report.words import spans
+from holdfast.storage import Children, Portion
+
+
+def of_batch(place: Place, top: Children, batch: int) -> BatchDetail:
+    """What one batch consumed."""
+    tree = _listed(place, top)
+    return _between(place, tree, tree.offsets.ids.before(batch), batch)
+
+
+def between(place: Place, top: Children, earlier: int, later: int) -> BatchDetail:
+    """What lies between the ends of two batches."""
+    tree = _listed(place, top)
+    _require(tree, earlier)
+    return _between(place, tree, earlier, later)
+
+
+def _listed(place: Place, top: Children) -> Tree:
+    tree = Tree(folders=set(top.folders))
+    wanted = [name for name in ("offsets", "commits", "sources") if name in top.folders]
+    for found in place.reader.walk(wanted):
+        if isinstance(found, Portion):
+            tree.add(found)
+    progress.caught_up(place.reader, tree)
+    return tree
+
+
+def _require(tree: Tree, batch: int) -> None:
+    if batch not in tree.offsets.ids:
+        raise BatchMissing(
+            f"expected batch {batch} in the offset log, found {spans(tuple(tree.offsets.ids))}",
+            hint=f"ask for one that is there, as in `--batch {tree.offsets.ids.last}`",
+        )
+
+
+def _between(place: Place, tree: Tree, earlier: int | None, later: int) -> BatchDetail:
+    _require(tree, later)
+    wanted = [number for number in (earlier, later) if number is not None]
+    entries = progress.read_entries(place.reader, wanted, [later])
+    end = entries.offsets.get(BatchId(later))
+    start = None if earlier is None else entries.offsets.get(BatchId(earlier))
+    unreadable: tuple[UnreadableFile, ...] = entries.unreadable
+    sources: tuple[SourceSeen, ...] = ()
+    if end is not None:
+        before = None if start is None or earlier is None else (BatchId(earlier), start)
+        planned = (BatchId(later), end)
+        sources, damaged = origins.seen(place.reader, tree, before, planned, _described(place))
+        unreadable += damaged
+    return BatchDetail(
+        after=None if earlier is None else BatchId(earlier),
+        batch=BatchId(later),
+        sources=sources,
+        settings_changed=_changed(start, end),
+        committed=later in tree.commits.ids,
+        unreadable=unreadable,
+    )
+
+
+def _described(place: Place) -> tuple[str, ...]:
+    """How records call the sources, where there are any."""
+    if place.beside is None:
+        return ()
+    return history.of(runs.recorded(place.beside, place.name).events, (), None).sources
+
+
+def _changed(start: OffsetEntry | None, end: OffsetEntry | None) -> dict[str, tuple[str, str]]:
+    if start is None or end is None:
+        return {}
+    keys = sorted(start.settings.keys() | end.settings.keys())
+    pairs = {key: (start.settings.get(key, ""), end.settings.get(key, "")) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,0 +1,95 @@
+"""Stage 2: the Delta tables that records name -> what each remembers of the query.
+
+holdfast/<job>/<generation>/<output>    the key in a table that holdfast writes
+<query id>                              the key in a table that Spark's own Delta sink writes
+_spark_metadata/<batch>                 the log of Spark's file sink, which knows no query
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from holdfast.errors import HoldfastError
+from holdfast.gather.told import History
+from holdfast.model.batch import Nothing, Unknown, Written, ledger_key
+from holdfast.model.evidence import NO_BATCH, Absent, LedgerSeen
+from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
+from holdfast.storage import Children, Refused, open_reader, urls
+
+_LEDGERED = frozenset({"DeltaAppend", "DeltaMerge"})
+_DELTA_SINK = re.compile(r"DeltaSink\[(?P<path>.+)\]")
+_FILE_SINK = re.compile(r"FileSink\[(?P<path>.+)\]")
+_RELATIVE = Unknown(reason="the record names the table relative to the driver's own folder")
+_NONE = Absent(reason=NO_BATCH)
+
+
+def seen(
+    told: History, storage: Mapping[str, str], query_id: QueryId | None
+) -> tuple[LedgerSeen, ...]:
+    """What the tables say that records name; nothing is loaded where none is named."""
+    own = tuple(_own(table, key, storage) for table, key in _tables(told))
+    files = _FILE_SINK.fullmatch(told.sink.value) if told.sink else None
+    if files is not None:
+        return (*own, _of_files(files["path"], storage))
+    spark = _DELTA_SINK.fullmatch(told.sink.value) if told.sink else None
+    if spark is None or query_id is None:
+        return own
+    return (*own, _of_spark(spark["path"], query_id, storage))
+
+
+def _tables(told: History) -> Iterator[tuple[str, str]]:
+    for write in told.writes:
+        if write.kind in _LEDGERED and write.path and told.job:
+            generation = Generation(told.generation)
+            yield write.path, ledger_key(JobName(told.job), generation, OutputName(write.name))
+
+
+def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
+    if urls.is_local(path) and not path.startswith(("/", "file:")):
+        return LedgerSeen(table=path, key=key, batch=_RELATIVE, note="")
+    from holdfast.sinks.delta import ledger, table  # noqa: PLC0415  loads deltalake
+
+    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    try:
+        opened = place.open()
+        if opened is None:
+            return LedgerSeen(
+                table=path, key=key, batch=Absent(reason="there is no table"), note=""
+            )
+        last = ledger.last_written(opened, key)
+    except HoldfastError as error:
+        return LedgerSeen(table=path, key=key, batch=Unknown(reason=error.message), note="")
+    match last:
+        case Written(batch=batch, epoch=epoch, taken_back=taken_back):
+            restored = "; the table was restored since" if taken_back else ""
+            return LedgerSeen(table=path, key=key, batch=batch, note=f"epoch {epoch}{restored}")
+        case Nothing(epoch=epoch):
+            return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}")
+        case Unknown():
+            return LedgerSeen(table=path, key=key, batch=last, note="")
+
+
+def _of_spark(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerSeen:
+    from holdfast.sinks.delta import table  # noqa: PLC0415  loads deltalake
+
+    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    batch: BatchId | Absent | Unknown = _NONE
+    try:
+        opened = place.open()
+        version = opened.transaction_version(query_id) if opened else None
+        if version is not None:
+            batch = BatchId(version)
+    except HoldfastError as error:
+        batch = Unknown(reason=error.message)
+    return LedgerSeen(table=path, key=query_id, batch=batch, note="Spark's Delta sink")
+
+
+def _of_files(path: str, storage: Mapping[str, str]) -> LedgerSeen:
+    inside = open_reader(urls.canonical(path), storage).children("_spark_metadata")
+    batch: BatchId | Absent | Unknown = Absent(reason="there is no log of a file sink")
+    if isinstance(inside, Refused):
+        batch = Unknown(reason=inside.reason)
+    elif isinstance(inside, Children):
+        names = (file.name.removesuffix(".compact") for file in inside.files)
+        batches = [int(name) for name in names if name.isdecimal()]
+        batch = BatchId(max(batches)) if batches else batch
+    return LedgerSeen(table=path, key="_spark_metadata", batch=batch, note="Spark's file sink")

@@ -1,0 +1,180 @@
+"""Stage 2: a location that somebody names -> a checkpoint to look at, or why there is none."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import (
+    LocationEmpty,
+    LocationForbidden,
+    LocationMissing,
+    NotACheckpoint,
+    StorageUnavailable,
+)
+from holdfast.gather import progress, recognise
+from holdfast.gather.evidence import Place, query_id
+from holdfast.gather.tree import Tree
+from holdfast.model.evidence import CheckpointRow
+from holdfast.storage import (
+    Children,
+    Missing,
+    Portion,
+    Reader,
+    Refused,
+    Subfolder,
+    open_reader,
+    urls,
+)
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
+_KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint, and what lies directly in it."""
+
+    place: Place
+    top: Children
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderOfCheckpoints:
+    """A folder that is no checkpoint, and the checkpoints below it."""
+
+    url: str
+    reader: Reader
+    found: tuple[str, ...]
+
+
+def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
+    """What is at a location; raises where there is nothing to look at."""
+    _require_known_scheme(location)
+    url = urls.canonical(location)
+    reader = open_reader(url, storage)
+    top = reader.children("")
+    if isinstance(top, Missing):
+        raise LocationMissing(
+            f"expected a checkpoint at `{location}`, found nothing there",
+            hint=f"look at what is above it: `holdfast inspect {_parent(url) or location}`",
+        )
+    if isinstance(top, Refused):
+        raise _refused(location, top)
+    if recognise.is_checkpoint(reader, _named(url), top):
+        return Checkpoint(place=_place(url, reader, storage), top=top)
+    alike = recognise.look_alike(_named(url), top)
+    if not top.files and not top.folders:
+        raise LocationEmpty(
+            f"expected a checkpoint at `{location}`, found an empty folder",
+            hint=f"look at what is above it: `holdfast inspect {_parent(url) or location}`",
+        )
+    found = () if alike else tuple(recognise.below(reader))
+    if not found:
+        raise _not_a_checkpoint(location, url, alike, top)
+    if "" in found:
+        # Only `metadata` is left, which is read for this look, not for the one above.
+        return Checkpoint(place=_place(url, reader, storage), top=top)
+    return FolderOfCheckpoints(url=url, reader=reader, found=found)
+
+
+def _require_known_scheme(location: str) -> None:
+    """A scheme with one slash is no path, whatever the operating system thinks of it."""
+    scheme = _SCHEME.match(location)
+    if scheme and scheme[1].lower() not in ("file", "hdfs"):
+        raise StorageUnavailable(
+            f"expected a path, or a URL with {_KNOWN}, found `{scheme[1]}:` in `{location}`",
+            hint=f"copy the checkpoint to one of these, or mount it: `/{scheme[1]}/…`",
+        )
+
+
+def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:
+    """The checkpoint at a location; raises where there is none, or several."""
+    found = at(location, storage)
+    if isinstance(found, FolderOfCheckpoints):
+        raise NotACheckpoint(
+            f"expected a checkpoint at `{location}`, found a folder of {len(found.found)}",
+            hint=f"name one of them, as in `{found.url}/{found.found[0]}`",
+        )
+    return found
+
+
+def below(folder: FolderOfCheckpoints, path: str, storage: Mapping[str, str]) -> Place:
+    """One checkpoint of a folder."""
+    parent, _, name = path.rpartition("/")
+    return Place(
+        url=f"{folder.url}/{path}",
+        name=name,
+        reader=Subfolder(folder.reader, path),
+        beside=Subfolder(folder.reader, parent),
+        storage=storage,
+    )
+
+
+def _place(url: str, reader: Reader, storage: Mapping[str, str]) -> Place:
+    parent = _parent(url)
+    return Place(
+        url=url,
+        name=url.rpartition("/")[2],
+        reader=reader,
+        beside=open_reader(parent, storage) if parent else None,
+        storage=storage,
+    )
+
+
+def _parent(url: str) -> str:
+    """The folder that a location lies in, or nothing for a root or a bucket."""
+    parent = url.rpartition("/")[0]
+    if urls.is_local(url):
+        return parent or "/"
+    return "" if parent.endswith((":/", "/")) else parent
+
+
+def _named(url: str) -> str:
+    """The last two names of a location."""
+    return "/".join(url.split("/")[-2:])
+
+
+def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpoint:
+    if "directory" in refused.reason:
+        parent = location.rstrip("/").rpartition("/")[0] or "."
+        return NotACheckpoint(
+            f"expected a checkpoint at `{location}`, found a file",
+            hint=f"name the folder of the checkpoint, as in `holdfast inspect {parent}`",
+        )
+    return LocationForbidden(
+        f"expected to list `{location}`, found: {refused.reason}",
+        hint="run as a user who may read it, or give its keys with `--storage KEY=VALUE`",
+    )
+
+
+def _not_a_checkpoint(location: str, url: str, alike: str, top: Children) -> NotACheckpoint:
+    names = [*(f"{name}/" for name in top.folders), *(file.name for file in top.files)]
+    shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
+    parent = _parent(url)
+    hint = (
+        f"holdfast inspect {parent}"
+        if parent and "of a checkpoint" in alike
+        else "name the `checkpointLocation` of the query, or a folder that checkpoints lie in"
+    )
+    return NotACheckpoint(
+        f"expected a checkpoint at `{location}`, found {alike or 'none, nor one below it'}"
+        f" ({shown})",
+        hint=hint,
+    )
+
+
+def row(place: Place) -> CheckpointRow:
+    """One checkpoint in one line: from its `metadata` and the names in its two logs alone."""
+    tree = Tree()
+    for folder in ("", "offsets", "commits"):
+        inside = place.reader.children(folder)
+        if isinstance(inside, Children):
+            tree.add(Portion(folder=folder, files=inside.files))
+            tree.folders.update(inside.folders)
+    progress.caught_up(place.reader, tree)
+    return CheckpointRow(
+        location=place.url,
+        query_id=query_id(place.reader, tree),
+        batches=progress.batches(tree),
+        changed_ms=tree.newest_ms,
+    )

@@ -1,0 +1,154 @@
+"""Stage 2: the sources of a query -> where they stand, where they began, which files they took.
+
+The offset log says where each source stands. The folder `sources/<i>` is private to the source:
+Kafka keeps there where it began, a file source its log of files.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from holdfast.decode import file_source_log, source_offset, source_start
+from holdfast.gather.pieces import decoded
+from holdfast.gather.tree import Tree
+from holdfast.model.evidence import SourceSeen, UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.source_offset import (
+    Basis,
+    EventHubsOffset,
+    FileOffset,
+    KafkaOffset,
+    NoOffset,
+    Offset,
+    OpaqueOffset,
+)
+from holdfast.storage import Missing, Piece, Reader
+
+_MOST_START = 16 << 20
+_MOST_TAIL = 256 << 10
+_MOST_ENTRIES = 20
+_MOST_FILES = 100
+
+Planned = tuple[BatchId, OffsetEntry]
+
+
+def seen(
+    reader: Reader,
+    tree: Tree,
+    before: Planned | None,
+    planned: Planned,
+    described: Sequence[str],
+) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
+    """Every source of a batch, with what lies between the batch before and this one."""
+    earlier = _by_name(before[1].sources) if before else {}
+    found: list[SourceSeen] = []
+    unreadable: list[UnreadableFile] = []
+    began = _began(reader, tree, planned[1].sources, unreadable)
+    for index, source in enumerate(planned[1].sources):
+        told = described[index] if index < len(described) else ""
+        # Of the sources that count in bare numbers only the rate source keeps when it began.
+        named = told or ("rate" if isinstance(began.get(source.source), int) else "")
+        end = source_offset.decode(source.offset, described=named)
+        first = began.get(source.source) if planned[0] == 0 else None
+        start = _start(earlier.get(source.source), first, named)
+        consumed = source_offset.between(start, end)
+        found.append(
+            SourceSeen(
+                name=source.source,
+                kind=consumed.source,
+                or_kinds=_or_kinds(end),
+                described=told,
+                offset=end,
+                raw=source.offset,
+                began=began.get(source.source),
+                consumed=consumed,
+                files=_files(reader, tree, source.source, start, end, unreadable),
+                read_from=tuple(f"offsets/{one[0]}" for one in (before, planned) if one),
+            )
+        )
+    return tuple(found), tuple(unreadable)
+
+
+def _or_kinds(offset: Offset) -> tuple[str, ...]:
+    """Other sources that would have written the same."""
+    if isinstance(offset, NoOffset | OpaqueOffset):
+        return ()
+    shared = offset.recognition.basis is Basis.SHARED_SHAPE
+    return offset.recognition.others if shared else ()
+
+
+def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
+    return {source.source: source for source in sources}
+
+
+def _start(source: SourceOffset | None, began: Json, described: str) -> Offset:
+    """Where a batch begins: at the end of the one before, or where a Kafka source began."""
+    if source is not None:
+        return source_offset.decode(source.offset, described=described)
+    first = source_offset.decode(began, described=described)
+    return first if isinstance(first, KafkaOffset | EventHubsOffset) else NoOffset()
+
+
+def _began(
+    reader: Reader,
+    tree: Tree,
+    sources: Sequence[SourceOffset],
+    unreadable: list[UnreadableFile],
+) -> dict[str, Json]:
+    """Where sources began that keep only that: `sources/<i>/0`, which a file source has too."""
+    paths = {
+        f"sources/{source.source}/0": source.source
+        for source in sources
+        if source.source in tree.sources and 0 in tree.sources[source.source].entries
+        if not isinstance(source_offset.decode(source.offset), FileOffset)
+    }
+    began: dict[str, Json] = {}
+    for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
+        said = decoded(data, source_start.decode)
+        if isinstance(said, Unreadable):
+            unreadable.append(UnreadableFile(path=piece.path, reason=said.reason))
+        elif not isinstance(said, Missing):
+            began[paths[piece.path]] = said.offset
+    return began
+
+
+def _files(
+    reader: Reader,
+    tree: Tree,
+    source: str,
+    start: Offset,
+    end: Offset,
+    unreadable: list[UnreadableFile],
+) -> tuple[str, ...]:
+    """The files between two positions in a file source's log, as far as they can be told."""
+    if not isinstance(end, FileOffset) or source not in tree.sources:
+        return ()
+    first = start.log_offset + 1 if isinstance(start, FileOffset) else 0
+    wanted = range(max(first, end.log_offset - _MOST_ENTRIES + 1), end.log_offset + 1)
+    log = tree.sources[source]
+    pieces = [
+        Piece(path=f"sources/{source}/{number}", most=_MOST_START)
+        for number in wanted
+        if number in log.entries
+    ]
+    compacts = sorted(
+        {span.last for span in log.compacts if span.last >= wanted.start} if wanted else ()
+    )
+    pieces += [
+        Piece(path=f"sources/{source}/{number}.compact", most=_MOST_TAIL, last=True)
+        for number in compacts[:1]
+    ]
+    found: dict[str, None] = {}
+    for piece, data in reader.read(pieces):
+        whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
+        said = decoded(data, partial(file_source_log.decode, whole=whole))
+        if isinstance(said, Unreadable):
+            unreadable.append(UnreadableFile(path=piece.path, reason=said.reason))
+        elif not isinstance(said, Missing):
+            found |= dict.fromkeys(_of(said, wanted))
+    return tuple(found)[:_MOST_FILES]
+
+
+def _of(entries: Sequence[FileEntry], wanted: range) -> list[str]:
+    return [entry.path for entry in entries if entry.log_offset in wanted]

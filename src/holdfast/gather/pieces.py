@@ -1,0 +1,20 @@
+"""Stage 2: what storage answered -> what the bytes say."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.model.offsets import Unreadable
+from holdfast.storage import Missing, Refused
+
+T = TypeVar("T")
+
+
+def decoded(
+    data: bytes | Missing | Refused, decode: Callable[[bytes], T | Unreadable]
+) -> T | Unreadable | Missing:
+    """What a file says, why it cannot be read, or that it is not there."""
+    if isinstance(data, Missing):
+        return data
+    if isinstance(data, Refused):
+        return Unreadable(reason=data.reason)
+    return decode(data)

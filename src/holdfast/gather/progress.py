@@ -1,0 +1,140 @@
+"""Stage 2: the offset log and the commit log -> the batches, from the tail of each log.
+
+Ids come from the names; only the newest entries are read. While a query runs, the two logs move
+between two looks at them. Spark writes `offsets/N` before `commits/N`, so the commit log is
+followed to its end first, and the offset log after it: a batch is then never seen committed and
+not planned, unless that is what the checkpoint holds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.decode import commit_log, names, offset_log
+from holdfast.gather.pieces import decoded
+from holdfast.gather.tree import RECENT, Tree
+from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind
+from holdfast.model.evidence import Batches, UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.storage import Children, Missing, Piece, Reader, Refused
+
+MOST_BYTES = 16 << 20
+"""A longer entry of a log is not read: it is damage, or nothing that fits into a report."""
+_MOST_IN_ALL = 128 << 20
+_MOST_AHEAD = 1000
+_MOST_PENDING = 1000
+_NO_ROOM = "not read: the entries after it are too long"
+GONE = "went while it was read: a running query has removed it"
+
+
+@dataclass(slots=True)
+class Entries:
+    """The entries of both logs that were read, by batch."""
+
+    offsets: dict[BatchId, OffsetEntry] = field(default_factory=dict)
+    commits: dict[BatchId, CommitEntry] = field(default_factory=dict)
+    damaged_offsets: dict[BatchId, UnreadableFile] = field(default_factory=dict)
+    damaged_commits: dict[BatchId, UnreadableFile] = field(default_factory=dict)
+
+    @property
+    def unreadable(self) -> tuple[UnreadableFile, ...]:
+        """What could not be read."""
+        return (*self.damaged_offsets.values(), *self.damaged_commits.values())
+
+
+def caught_up(reader: Reader, tree: Tree) -> None:
+    """Follow both logs to entries that were written since they were listed."""
+    for folder, log in (("commits", tree.commits), ("offsets", tree.offsets)):
+        for _ in range(_MOST_AHEAD):
+            last = log.ids.last
+            following = 0 if last is None else last + 1
+            if not tree.folders & {folder} or not _there(reader, f"{folder}/{following}"):
+                break
+            log.ids.add([following])
+    planned, committed = tree.offsets.ids.last, tree.commits.ids.last
+    if committed is not None and (planned is None or planned < committed):
+        # Either that is how it is, or what came in between was removed before it was looked for.
+        inside = reader.children("offsets")
+        if isinstance(inside, Children):
+            tree.offsets.ids.add(
+                [found.number for found in _classified(inside) if found.number is not None]
+            )
+
+
+def _classified(inside: Children) -> Iterator[CheckpointFile]:
+    for file in inside.files:
+        found = names.classify(f"offsets/{file.name}")
+        if found.kind is FileKind.OFFSETS:
+            yield found
+
+
+def batches(tree: Tree) -> Batches:
+    """Which batches the names in the logs tell of."""
+    planned, committed = tree.offsets.ids, tree.commits.ids
+    last = committed.last
+    tail = planned.tail(_MOST_PENDING)
+    return Batches(
+        first=_batch(planned.first if planned else committed.first),
+        last_planned=_batch(planned.last),
+        last_committed=_batch(last),
+        pending=tuple(BatchId(number) for number in tail if last is None or number > last),
+        offset_spans=tuple(planned),
+        commit_spans=tuple(committed),
+    )
+
+
+def entries(reader: Reader, tree: Tree) -> Entries:
+    """The newest entries of both logs."""
+    return read_entries(
+        reader, tree.offsets.ids.tail(RECENT + 1), tree.commits.ids.tail(RECENT + 1)
+    )
+
+
+def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int]) -> Entries:
+    """The entries of some batches; the newest come first, and older ones only while there is room.
+
+    What went in between is looked for once more: a file that is replaced by a rename is away for
+    a moment on some storage.
+    """
+    found = Entries()
+    pieces = [Piece(path=f"offsets/{n}", most=MOST_BYTES) for n in reversed(offsets)]
+    pieces += [Piece(path=f"commits/{n}", most=MOST_BYTES) for n in reversed(commits)]
+    room = _MOST_IN_ALL
+    again: list[Piece] = []
+    for piece, data in reader.read(pieces):
+        if isinstance(data, Missing):
+            again.append(piece)
+            continue
+        room -= len(data) if isinstance(data, bytes) else 0
+        _take(found, piece, data if room > 0 else Refused(path=piece.path, reason=_NO_ROOM))
+    for piece, data in reader.read(again):
+        _take(found, piece, data)
+    return found
+
+
+def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None:
+    folder, _, name = piece.path.partition("/")
+    batch = BatchId(int(name))
+    said: OffsetEntry | CommitEntry | Unreadable | Missing = (
+        decoded(data, offset_log.decode)
+        if folder == "offsets"
+        else decoded(data, commit_log.decode)
+    )
+    match said:
+        case OffsetEntry():
+            found.offsets[batch] = said
+        case CommitEntry():
+            found.commits[batch] = said
+        case Unreadable() | Missing():
+            damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
+            reason = GONE if isinstance(said, Missing) else said.reason
+            damaged[batch] = UnreadableFile(path=piece.path, reason=reason)
+
+
+def _there(reader: Reader, path: str) -> bool:
+    nothing = Piece(path=path, most=0, last=True)
+    return not any(isinstance(data, Missing) for _, data in reader.read([nothing]))
+
+
+def _batch(number: int | None) -> BatchId | None:
+    return None if number is None else BatchId(number)

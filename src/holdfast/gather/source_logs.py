@@ -1,0 +1,81 @@
+"""Stage 2: the folders `sources/<i>` -> the logs of file sources, as far as a start reads them.
+
+sources/0/9.compact    every file up to log offset 9
+sources/0/10           the files of log offset 10
+
+A file source reads, when it is made, the last compacted entry and every entry after it. What lies
+below is never read again.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.decode import file_source_log
+from holdfast.gather.pieces import decoded
+from holdfast.gather.tree import Source, Tree
+from holdfast.model.checkpoint import FileKind
+from holdfast.model.evidence import SourceLog, UnreadableFile
+from holdfast.model.offsets import SourceOffset, Unreadable
+from holdfast.storage import Missing, Piece, Reader
+
+if TYPE_CHECKING:
+    from holdfast.gather.spans import Spans
+
+_MOST_ENTRY = 16 << 20
+_MOST_TAIL = 256 << 10
+_MOST_READ = 64
+_MOST_TOLD = 100
+
+
+def seen(reader: Reader, tree: Tree, sources: Sequence[SourceOffset]) -> dict[str, SourceLog]:
+    """The log of each source that has a folder."""
+    offsets = {source.source: source.offset for source in sources}
+    return {
+        name: _log(reader, name, source, _of_files(offsets.get(name)))
+        for name, source in tree.sources.items()
+    }
+
+
+def leftover_checksums(tree: Tree) -> tuple[str, ...]:
+    """Entries of logs that are gone while their hidden checksum is still there."""
+    logs: dict[str, tuple[Spans, ...]] = {
+        "offsets/": (tree.offsets.ids,),
+        "commits/": (tree.commits.ids,),
+    }
+    for name, source in tree.sources.items():
+        logs[f"sources/{name}/"] = (source.entries, source.compacts)
+    gone = tree.metadata_checksum and FileKind.METADATA not in tree.amounts
+    found = ["metadata"] if gone else []
+    for prefix, checksums in tree.checksums.items():
+        ids = logs.get(prefix, (checksums,))
+        newest = checksums.tail(_MOST_TOLD)
+        found += [f"{prefix}{n}" for n in newest if not any(n in one for one in ids)]
+    return tuple(found)
+
+
+def _of_files(offset: object) -> bool | None:
+    """Whether a source is known to be one of files; unknown where it has no offset."""
+    if offset is None:
+        return None
+    return isinstance(offset, dict) and "logOffset" in offset
+
+
+def _log(reader: Reader, name: str, source: Source, known: bool | None) -> SourceLog:  # noqa: FBT001
+    compacts, entries = tuple(source.compacts), tuple(source.entries)
+    last = source.compacts.last
+    wanted = [n for n in source.entries.tail(_MOST_READ) if last is None or n > last]
+    pieces = [Piece(path=f"sources/{name}/{n}", most=_MOST_ENTRY) for n in wanted]
+    if last is not None:
+        pieces.append(Piece(path=f"sources/{name}/{last}.compact", most=_MOST_TAIL, last=True))
+    damaged: list[UnreadableFile] = []
+    read = 0
+    for piece, data in reader.read(pieces if known is not False else []):
+        whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
+        said = decoded(data, partial(file_source_log.decode, whole=whole))
+        if isinstance(said, Unreadable):
+            damaged.append(UnreadableFile(path=piece.path, reason=said.reason))
+        elif not isinstance(said, Missing):
+            read += len(said)
+    of_files = known if known is not None else bool(read or last is not None)
+    return SourceLog(of_files=of_files, entries=entries, compacts=compacts, damaged=tuple(damaged))

@@ -1,0 +1,128 @@
+"""Many ids in little memory: runs of consecutive numbers, merged as they come.
+
+A log or a state store has ids without gaps, or with a few; so a million of them are a few spans.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.model.evidence import Span
+
+MOST = 10_000
+"""More spans than this are more gaps than can be told; the lowest are forgotten."""
+
+
+class Spans:
+    """A set of ids, as sorted spans."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, ids: list[int]) -> None:
+        """Take ids in; the list is sorted in place."""
+        ids.sort()
+        fresh = list(_runs(ids))
+        if self._spans and fresh and fresh[0][0] > self._spans[-1][1] + 1:
+            self._spans += fresh
+        else:
+            self._spans = list(_merged(sorted(self._spans + fresh)))
+        if len(self._spans) > MOST:
+            del self._spans[:-MOST]
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        return (Span(first=first, last=last) for first, last in self._spans)
+
+    @property
+    def first(self) -> int | None:
+        """The lowest id."""
+        return self._spans[0][0] if self._spans else None
+
+    @property
+    def last(self) -> int | None:
+        """The highest id."""
+        return self._spans[-1][1] if self._spans else None
+
+    def tail(self, most: int) -> list[int]:
+        """The highest ids, ascending, at most so many."""
+        found: list[int] = []
+        for first, last in reversed(self._spans):
+            found += range(last, max(first, last - (most - len(found)) + 1) - 1, -1)
+            if len(found) >= most:
+                break
+        return found[::-1]
+
+    def before(self, number: int) -> int | None:
+        """The highest id below a number."""
+        for first, last in reversed(self._spans):
+            if first < number:
+                return min(last, number - 1)
+        return None
+
+    def __contains__(self, number: int) -> bool:
+        return any(first <= number <= last for first, last in self._spans)
+
+
+def restorable(snapshots: Iterable[Span], changes: Sequence[Span]) -> tuple[Span, ...]:
+    """The versions that can be put together: a snapshot and every change after it.
+
+    State begins empty at version 0, so an unbroken row of changes from 1 needs no snapshot.
+    """
+    reach = {0: 0}
+    for span in changes:
+        reach[span.first - 1] = span.last
+    found = [(1, reach[0])] if reach[0] else []
+    for span in snapshots:
+        found += [(v, _reach(v, changes)) for v in (span.first, span.last)]
+        found.append((span.first, span.last))
+    merged = _merged(sorted(found))
+    return tuple(Span(first=first, last=last) for first, last in merged)
+
+
+def common(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+    """The ids that are in every part."""
+    if not parts:
+        return ()
+    shared = [(span.first, span.last) for span in parts[0]]
+    for part in parts[1:]:
+        shared = [
+            (max(first, span.first), min(last, span.last))
+            for first, last in shared
+            for span in part
+            if max(first, span.first) <= min(last, span.last)
+        ]
+    return tuple(Span(first=first, last=last) for first, last in sorted(shared))
+
+
+def _reach(version: int, changes: Sequence[Span]) -> int:
+    """How far the changes go on from a version."""
+    return next((c.last for c in changes if c.first <= version + 1 <= c.last), version)
+
+
+def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:
+    if not ids:
+        return
+    first = last = ids[0]
+    for number in ids:
+        if number > last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    current: tuple[int, int] | None = None
+    for first, last in spans:
+        if current is None:
+            current = (first, last)
+        elif first <= current[1] + 1:
+            current = (current[0], max(current[1], last))
+        else:
+            yield current
+            current = (first, last)
+    if current is not None:
+        yield current

@@ -1,0 +1,255 @@
+"""Stage 2: the folder `state` -> stateful operators, their stores, and what can be restored."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
+from holdfast.gather import spans
+from holdfast.gather.tree import Store, StoreKey, Tree
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import ColumnFamily, OperatorMetadata, StateSchema
+from holdfast.model.evidence import (
+    Absent,
+    Fact,
+    Known,
+    OperatorSeen,
+    StoreSeen,
+    UnreadableFile,
+)
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import Unreadable
+from holdfast.storage import Missing, Piece, Reader, Refused
+
+_MOST_BYTES = 16 << 20
+_MOST_ZIPS = 64
+_JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
+_KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
+_UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
+_SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
+_TOO_MANY = Unknown(reason=f"only {_MOST_ZIPS} snapshots are opened to count rows")
+_NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
+
+
+@dataclass(slots=True)
+class _Described:
+    """What files say of operators, as far as they can be read."""
+
+    metadata: dict[int, tuple[str, OperatorMetadata]] = field(default_factory=dict)
+    schemas: dict[tuple[int, str], tuple[str, StateSchema]] = field(default_factory=dict)
+    rows: dict[StoreKey, int] = field(default_factory=dict)
+    unreadable: dict[str, UnreadableFile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The stateful operators, and what could not be read of them."""
+
+    operators: tuple[OperatorSeen, ...]
+    schema_versions: frozenset[int]
+    unreadable: tuple[UnreadableFile, ...]
+
+
+def seen(reader: Reader, tree: Tree, reported: Mapping[str, int]) -> State:
+    """Every operator that has a folder; `reported` are rows that the last batch told of."""
+    described = _described(reader, tree)
+    found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
+    found |= {operator for operator, _ in tree.schemas}
+    return State(
+        operators=tuple(_operator(n, tree, described, reported) for n in sorted(found)),
+        schema_versions=frozenset(s.version for _, s in described.schemas.values()),
+        unreadable=tuple(described.unreadable.values()),
+    )
+
+
+def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]]:
+    """The fact: which stateful operators the query has."""
+    found = tuple(operators)
+    if not found:
+        where = "the folder `state` is empty" if "state" in tree.folders else "no folder `state`"
+        return Absent(reason=f"{where}: no batch with a stateful operator was ever committed")
+    read_from: list[str] = []
+    told: list[str] = []
+    inferred = ""
+    for one in found:
+        match one.name:
+            case Known(value=value, read_from=files, inferred=reason):
+                told.append(value)
+                read_from += files
+                inferred = inferred or reason
+            case UnreadableFile(path=path, reason=reason):
+                told.append(f"operator {one.operator}")
+                inferred = inferred or f"`{path}` cannot be read: {reason}"
+            case Absent(reason=reason) | Unknown(reason=reason):
+                told.append(f"operator {one.operator}")
+                read_from.append(f"state/{one.operator}")
+                inferred = inferred or reason
+    return Known(value=tuple(told), read_from=tuple(read_from), inferred=inferred)
+
+
+def _described(reader: Reader, tree: Tree) -> _Described:
+    described = _Described()
+    wanted = {path: operator for operator, (_, path) in tree.operator_metadata.items()}
+    keys = {path: key for key, (_, path) in tree.schemas.items()}
+    zips = {
+        store.newest_snapshot[1]: key
+        for key, store in tree.stores.items()
+        if store.newest_snapshot[1].endswith(".zip")
+    }
+    paths = [*wanted, *keys, *list(zips)[:_MOST_ZIPS]]
+    for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
+        if isinstance(data, Missing):
+            continue  # removed by a running query, which has a newer one
+        if isinstance(data, Refused):
+            problem = data.reason
+        elif piece.path in wanted:
+            problem = _take_metadata(described, wanted[piece.path], piece.path, data)
+        elif piece.path in keys:
+            problem = _take_schema(described, keys[piece.path], piece.path, data)
+        else:
+            problem = _take_rows(described, zips[piece.path], data)
+        if problem:
+            described.unreadable[piece.path] = UnreadableFile(path=piece.path, reason=problem)
+    return described
+
+
+def _take_metadata(described: _Described, operator: int, path: str, data: bytes) -> str:
+    decoded = operator_metadata.decode(data)
+    if isinstance(decoded, Unreadable):
+        return decoded.reason
+    described.metadata[operator] = (path, decoded)
+    return ""
+
+
+def _take_schema(described: _Described, key: tuple[int, str], path: str, data: bytes) -> str:
+    decoded = state_schema.decode(data)
+    if isinstance(decoded, Unreadable):
+        return decoded.reason
+    described.schemas[key] = (path, decoded)
+    return ""
+
+
+def _take_rows(described: _Described, key: StoreKey, data: bytes) -> str:
+    decoded = rocksdb_zip.decode(data)
+    if isinstance(decoded, Unreadable):
+        return decoded.reason
+    if decoded.keys >= 0:
+        described.rows[key] = decoded.keys
+    return ""
+
+
+def _operator(
+    operator: int, tree: Tree, described: _Described, reported: Mapping[str, int]
+) -> OperatorSeen:
+    keys = sorted(key for key in tree.stores if key[0] == operator)
+    stores = tuple(_store(key, tree.stores[key], described) for key in keys)
+    held = [store for store in stores if store.latest_version > 0]
+    versions = spans.common([store.restorable for store in held])
+    oldest: BatchId | Unknown = (
+        BatchId(versions[0].first - 1)
+        if versions
+        else Unknown(reason="no version can be put together in every partition")
+    )
+    told = described.metadata.get(operator)
+    return OperatorSeen(
+        operator=operator,
+        name=_name(operator, tree, described),
+        partitions=len({key[1] for key in keys}),
+        rows=_rows(_name(operator, tree, described), stores, reported),
+        bytes=sum(store.bytes for store in stores),
+        latest_version=max((store.latest_version for store in held), default=None),
+        oldest_batch=oldest,
+        schema=_schema(operator, described),
+        properties=told[1].properties if told else {},
+        declared=told[1].stores if told else (),
+        stores=stores,
+    )
+
+
+def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
+    changes, snapshots = tuple(store.changes), tuple(store.snapshots)
+    latest = max(store.changes.last or 0, store.snapshots.last or 0)
+    rows: int | Unknown = _UNCOUNTED
+    if store.newest_snapshot[1].endswith(".zip"):
+        current = store.newest_snapshot[0] == latest
+        rows = described.rows.get(key, _TOO_MANY) if current else _SNAPSHOT_ONLY
+    return StoreSeen(
+        partition=key[1],
+        store=key[2],
+        latest_version=latest,
+        snapshots=snapshots,
+        restorable=spans.restorable(snapshots, changes),
+        files=store.files,
+        bytes=store.bytes,
+        rows=rows,
+    )
+
+
+def _rows(
+    name: Fact[str], stores: tuple[StoreSeen, ...], reported: Mapping[str, int]
+) -> int | Unknown:
+    if isinstance(name, Known) and name.value in reported:
+        return reported[name.value]
+    total = 0
+    for store in stores:
+        if store.store.endswith(_KEY_COUNTS):
+            continue  # a join keeps every row in another store, and here how many there are
+        if isinstance(store.rows, Unknown):
+            return store.rows
+        total += store.rows
+    return total
+
+
+def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:
+    if operator in described.metadata:
+        path, metadata = described.metadata[operator]
+        return Known(value=metadata.name, read_from=(path,))
+    path = tree.operator_metadata.get(operator, (0, ""))[1]
+    if path in described.unreadable:
+        return described.unreadable[path]
+    joins = [k[2] for k in tree.stores if k[0] == operator and _JOIN_STORE.fullmatch(k[2])]
+    if joins:
+        reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
+        return Known(value="symmetricHashJoin", read_from=(f"state/{operator}",), inferred=reason)
+    return Unknown(reason=_NO_NAME)
+
+
+def _schema(operator: int, described: _Described) -> dict[str, tuple[ColumnFamily, ...]]:
+    return {
+        store: schema.families
+        for (own, store), (_, schema) in sorted(described.schemas.items())
+        if own == operator
+    }
+
+
+def provider(tree: Tree, settings: Mapping[str, str], read_from: str) -> Fact[str]:
+    """The fact: which state store provider the query uses."""
+    pinned = settings.get("spark.sql.streaming.stateStore.providerClass")
+    if pinned:
+        return Known(value=pinned, read_from=(read_from,))
+    kinds = {kind.value for kind, _ in tree.kinds_of_state}
+    package = "org.apache.spark.sql.execution.streaming.state"
+    if kinds & {"state zip", "state changelog"}:
+        reason = "no offset entry pins a provider; the state files are RocksDB's"
+        return Known(
+            value=f"{package}.RocksDBStateStoreProvider", read_from=("state",), inferred=reason
+        )
+    if kinds & {"state delta", "state snapshot"}:
+        reason = "no offset entry pins a provider; the state files are those of the HDFS-backed one"
+        return Known(
+            value=f"{package}.HDFSBackedStateStoreProvider", read_from=("state",), inferred=reason
+        )
+    if not settings:
+        return Unknown(reason="no offset entry pins it, and there is no state")
+    return Absent(reason="the offset entry pins settings, but none of a state store")
+
+
+def output_mode(operators: Iterable[OperatorSeen]) -> Json:
+    """The output mode that an operator's own properties name; only transformWithState has one."""
+    for one in operators:
+        properties = one.properties if isinstance(one.properties, Mapping) else {}
+        mode = properties.get("outputMode")
+        if isinstance(mode, str):
+            return mode
+    return None

@@ -1,0 +1,37 @@
+"""What events say of a query, put together. Without a record or an event log it stays empty.
+
+Apart from `history.py`, which puts it together, so that nothing of events is loaded where there
+are none.
+"""
+
+from dataclasses import dataclass, field
+
+from holdfast.model.evidence import Known, Start
+from holdfast.model.ids import BatchId, QueryId, RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """An output that a record names."""
+
+    kind: str
+    name: str
+    path: str
+
+
+@dataclass(slots=True)
+class History:
+    """What is known of the runs of one query."""
+
+    query_id: Known[QueryId] | None = None
+    spark_version: Known[str] | None = None
+    sink: Known[str] | None = None
+    output_mode: Known[str] | None = None
+    job: str = ""
+    generation: int = 1
+    writes: tuple[Write, ...] = ()
+    sources: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    rows: dict[BatchId, int] = field(default_factory=dict)
+    state_rows: dict[str, int] = field(default_factory=dict)
+    starts: dict[RunId, Start] = field(default_factory=dict)

@@ -1,0 +1,274 @@
+"""Stage 2: the listing of a checkpoint -> what its names say.
+
+Everything is folded while it streams: ids become spans, sizes become sums. What is kept grows
+with the number of logs, operators and partitions, not with the number of files.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.decode import names
+from holdfast.gather.spans import Spans
+from holdfast.model.checkpoint import CheckpointFile, FileKind
+from holdfast.model.evidence import Amount, UnreadableFile
+from holdfast.storage import Children, File, Missing, Portion, Reader, Refused
+
+RECENT = 101
+"""Spark keeps so many entries of a log by default; more than these are not read of any log."""
+_MOST_LISTED = 100
+_PARTS = frozenset({"offsets", "commits", "sources", "state"})
+_CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
+_SNAPSHOTS = frozenset({FileKind.STATE_SNAPSHOT, FileKind.STATE_ZIP})
+_DATA = _CHANGES | _SNAPSHOTS
+
+_PARTITION = re.compile(r"state/\d+/\d+")
+_MOST_KNOWN = 20_000
+
+_Entry = tuple[CheckpointFile, File]
+StoreKey = tuple[int, int, str]
+"""Operator, partition and store."""
+
+
+@dataclass(slots=True)
+class Log:
+    """The ids in a folder of numbered files, and when the newest were written."""
+
+    ids: Spans = field(default_factory=Spans)
+    modified_ms: dict[int, int] = field(default_factory=dict)
+
+    def add(self, found: list[tuple[int, int]]) -> None:
+        """Take in ids with the times they were written at."""
+        self.ids.add([number for number, _ in found])
+        self.modified_ms.update(found)
+        if len(self.modified_ms) > 4 * RECENT:
+            newest = sorted(self.modified_ms)[-RECENT:]
+            self.modified_ms = {number: self.modified_ms[number] for number in newest}
+
+
+@dataclass(slots=True)
+class Source:
+    """The folder of one source."""
+
+    entries: Spans = field(default_factory=Spans)
+    compacts: Spans = field(default_factory=Spans)
+    private: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Store:
+    """The files of one state store in one partition."""
+
+    changes: Spans = field(default_factory=Spans)
+    snapshots: Spans = field(default_factory=Spans)
+    newest_snapshot: tuple[int, str] = (-1, "")
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Tree:
+    """What the names in a checkpoint say."""
+
+    logs: dict[FileKind, Log] = field(
+        default_factory=lambda: {FileKind.OFFSETS: Log(), FileKind.COMMITS: Log()}
+    )
+    sources: dict[str, Source] = field(default_factory=dict)
+    stores: dict[StoreKey, Store] = field(default_factory=dict)
+    operator_metadata: dict[int, tuple[int, str]] = field(default_factory=dict)
+    schemas: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
+    amounts: dict[FileKind, list[int]] = field(default_factory=dict)
+    kinds_of_state: set[tuple[FileKind, bool]] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    not_empty: set[str] = field(default_factory=set)
+    checksums: dict[str, Spans] = field(default_factory=dict)
+    metadata_checksum: bool = False
+    foreign: list[str] = field(default_factory=list)
+    nested: set[str] = field(default_factory=set)
+    refused: list[UnreadableFile] = field(default_factory=list)
+    refused_more: int = 0
+    newest_ms: int = 0
+    seen: int = 0
+    _known: dict[str, CheckpointFile] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> Log:
+        """The offset log."""
+        return self.logs[FileKind.OFFSETS]
+
+    @property
+    def commits(self) -> Log:
+        """The commit log."""
+        return self.logs[FileKind.COMMITS]
+
+    def files(self) -> dict[FileKind, Amount]:
+        """Count and bytes by kind, in the order of the kinds."""
+        return {
+            kind: Amount(count=self.amounts[kind][0], bytes=self.amounts[kind][1])
+            for kind in FileKind
+            if kind in self.amounts
+        }
+
+    def refuse(self, path: str, reason: str) -> None:
+        """Note what could not be read; a few of them by name, the others by number."""
+        if len(self.refused) < _MOST_LISTED:
+            self.refused.append(UnreadableFile(path=path, reason=reason))
+        else:
+            self.refused_more += 1
+
+    def add(self, portion: Portion) -> None:
+        """Take in some files of one folder."""
+        self.seen += len(portion.files)
+        nested = _nested(portion.folder)
+        if nested is not None and len(self.nested) < _MOST_LISTED:
+            self.nested.add(nested)
+        prefix = f"{portion.folder}/" if portion.folder else ""
+        for kind, entries in self._by_kind(portion, prefix).items():
+            amount = self.amounts.setdefault(kind, [0, 0])
+            amount[0] += len(entries)
+            amount[1] += sum(file.size for _, file in entries)
+            newest_ms = max(file.modified_ms for _, file in entries)
+            self.newest_ms = max(self.newest_ms, newest_ms)
+            if kind is not FileKind.HADOOP_CHECKSUM:
+                self.not_empty.add(portion.folder.partition("/")[0])
+            self._take(kind, prefix, entries)
+
+    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[_Entry]]:
+        """The files of a portion by kind.
+
+        The partitions of an operator hold files of the same names. What a name says is remembered,
+        and only the first file of each kind is asked anew, for what its folder says.
+        """
+        known = self._known if _PARTITION.fullmatch(portion.folder) else {}
+        found: dict[FileKind, list[_Entry]] = {}
+        for file in portion.files:
+            named = known.get(file.name)
+            if named is None:
+                named = names.classify(prefix + file.name)
+                if len(known) < _MOST_KNOWN:
+                    known[file.name] = named
+            if named.kind in found:
+                found[named.kind].append((named, file))
+            else:
+                found[named.kind] = [(names.classify(prefix + file.name), file)]
+        return found
+
+    def _take(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+        match kind:
+            case FileKind.OFFSETS | FileKind.COMMITS:
+                self.logs[kind].add([(n.number or 0, file.modified_ms) for n, file in entries])
+            case FileKind.SOURCE_LOG | FileKind.SOURCE_COMPACT | FileKind.SOURCE_PRIVATE:
+                self._take_source(kind, prefix, entries)
+            case FileKind.OPERATOR_METADATA | FileKind.STATE_SCHEMA:
+                self._take_described(kind, prefix, entries)
+            case FileKind.HADOOP_CHECKSUM if not prefix.startswith("state/"):
+                self._take_checksums(prefix, entries)
+            case FileKind.FOREIGN:
+                room = _MOST_LISTED - len(self.foreign)
+                self.foreign += [prefix + file.name for _, file in entries[: max(0, room)]]
+            case _:
+                self._take_state(kind, prefix, entries)
+
+    def _take_checksums(self, prefix: str, entries: Sequence[_Entry]) -> None:
+        """Of the hidden checksums beside a log: which entries they are of."""
+        ids = [n.number for n, _ in entries if n.number is not None]
+        self.checksums.setdefault(prefix, Spans()).add(ids)
+        self.metadata_checksum |= any(n.covers == "metadata" for n, _ in entries)
+
+    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+        source = self.sources.setdefault(entries[0][0].source, Source())
+        ids = [n.number for n, _ in entries if n.number is not None]
+        match kind:
+            case FileKind.SOURCE_LOG:
+                source.entries.add(ids)
+            case FileKind.SOURCE_COMPACT:
+                source.compacts.add(ids)
+            case _:
+                source.private += [prefix + file.name for _, file in entries[:_MOST_LISTED]]
+                del source.private[_MOST_LISTED:]
+
+    def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+        """Of what describes an operator or a store, only the newest file is kept."""
+        first = entries[0][0]
+        operator = first.operator or 0
+        # Version 1 of either is one file without a number, which any later one replaces.
+        newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
+        found = (newest[0], prefix + newest[1])
+        if kind is FileKind.OPERATOR_METADATA:
+            self.operator_metadata[operator] = max(
+                found, self.operator_metadata.get(operator, found)
+            )
+        elif not first.partition:
+            # Spark looks at the schema of partition 0 only.
+            key = (operator, first.store)
+            self.schemas[key] = max(found, self.schemas.get(key, found))
+
+    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+        first = entries[0][0]
+        if first.operator is None or first.partition is None:
+            return
+        key = (first.operator, first.partition, first.store)
+        store = self.stores.setdefault(key, Store())
+        store.files += len(entries)
+        store.bytes += sum(file.size for _, file in entries)
+        if kind in _DATA or kind is FileKind.SPARK_CHECKSUM:
+            self.kinds_of_state.add((kind, bool(first.unique_id)))
+        if kind in _CHANGES:
+            store.changes.add([n.number for n, _ in entries if n.number is not None])
+        elif kind in _SNAPSHOTS:
+            store.snapshots.add([n.number for n, _ in entries if n.number is not None])
+            newest = max((n.number or 0, file.name) for n, file in entries)
+            if newest > store.newest_snapshot:
+                store.newest_snapshot = (newest[0], prefix + newest[1])
+
+
+def folded(reader: Reader, top: Children, told: Callable[[int], None]) -> Tree:
+    """Everything below a checkpoint, given what lies directly in it.
+
+    The folders of the partitions are listed together: on an object store each of them is a
+    request of its own, and they are most of what there is.
+    """
+    tree = Tree(folders=set(top.folders))
+    tree.add(Portion(folder="", files=[f for f in top.files if f.size or f.name not in _PARTS]))
+    folders = [folder for folder in top.folders if folder != "state"]
+    if "state" in top.folders:
+        folders += _state_folders(reader, tree)
+    for found in reader.walk(folders):
+        match found:
+            case Portion():
+                tree.add(found)
+                told(tree.seen)
+            case Refused(path=path, reason=reason):
+                tree.refuse(path, reason)
+    return tree
+
+
+def _state_folders(reader: Reader, tree: Tree) -> list[str]:
+    folders: list[str] = []
+    for operator in _folders_of(reader, "state", tree):
+        folders += _folders_of(reader, operator, tree)
+    return folders
+
+
+def _folders_of(reader: Reader, folder: str, tree: Tree) -> list[str]:
+    match reader.children(folder):
+        case Children(files=files, folders=folders):
+            tree.add(Portion(folder=folder, files=files))
+            tree.not_empty.update(("state",) if folders else ())
+            return [f"{folder}/{name}" for name in folders]
+        case Refused(path=path, reason=reason):
+            tree.refuse(path, reason)
+            return []
+        case Missing():
+            return []
+
+
+def _nested(folder: str) -> str | None:
+    """The checkpoint inside this checkpoint that a folder belongs to.
+
+    Iceberg keeps `sources/0/offsets`, which is none.
+    """
+    above, _, name = folder.rpartition("/")
+    if name not in ("offsets", "commits") or not above or above.startswith("sources/"):
+        return None
+    return above

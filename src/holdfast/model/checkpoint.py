@@ -1,0 +1,198 @@
+"""What the files of a checkpoint say: one noun for each on-disk format.
+
+The bytes become these values in `holdfast.decode`; what cannot be read becomes `Unreadable`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from holdfast.model.batch import Unknown
+from holdfast.model.ids import QueryId
+from holdfast.model.json import Json
+
+
+class FileKind(StrEnum):
+    """What a file of a checkpoint is, by its path alone."""
+
+    METADATA = "metadata"
+    OFFSETS = "offsets"
+    COMMITS = "commits"
+    SOURCE_LOG = "source log"
+    SOURCE_COMPACT = "source log, compacted"
+    SOURCE_PRIVATE = "private to a source"
+    STATE_DELTA = "state delta"
+    STATE_SNAPSHOT = "state snapshot"
+    STATE_ZIP = "state zip"
+    STATE_CHANGELOG = "state changelog"
+    STATE_SST = "state sst"
+    STATE_LOG = "state log"
+    STATE_SCHEMA = "state schema"
+    OPERATOR_METADATA = "operator metadata"
+    SPARK_CHECKSUM = "spark checksum"
+    HADOOP_CHECKSUM = "hadoop checksum"
+    TEMPORARY = "temporary"
+    FOREIGN = "foreign"
+
+
+class CheckpointFile(NamedTuple):
+    """A file of a checkpoint, by its path; what a path does not say is None, or an empty text.
+
+    A named tuple and not a dataclass: there may be a million of them, and it is made four times
+    as fast.
+    """
+
+    kind: FileKind
+    number: int | None = None
+    """The batch id, the source's own log offset, the state version or the RocksDB file number."""
+    unique_id: str = ""
+    """The uuid in the name: of a state version (format 2), of an SST file, of a schema file."""
+    source: str = ""
+    """Under `sources/`: the index or the name of the source."""
+    operator: int | None = None
+    partition: int | None = None
+    store: str = ""
+    """The state store in a partition; `default` where the partition holds only one."""
+    covers: str = ""
+    """Of a checksum: the path of the file that it is the checksum of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMetadata:
+    """The `metadata` file: which query the checkpoint belongs to."""
+
+    query_id: QueryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedSink:
+    """A sink that a commit names (version 3, where sinks may evolve)."""
+
+    name: str
+    offset: Json
+    provider: str
+    api_version: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEntry:
+    """One entry of the commit log: the batch is done.
+
+    `next_watermark_ms` is unknown in the `{}` of Spark 2.3 and older. `state_ids` gives, for each
+    operator, per partition the unique id of each store's version: those files and no others are
+    the state of this batch.
+    """
+
+    version: int
+    next_watermark_ms: int | Unknown
+    state_ids: Mapping[int, tuple[tuple[str, ...], ...]]
+    sinks: tuple[CommittedSink, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFile:
+    """One file that Spark's file sink has added (or deleted) in a batch."""
+
+    path: str
+    bytes: int
+    modified_ms: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStoreInfo:
+    """One state store of an operator, as the operator's metadata tells."""
+
+    name: str
+    prefix_key_columns: int
+    partitions: int
+    schema_paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMetadata:
+    """A stateful operator: its place in the plan, Spark's name for it, and its stores.
+
+    `properties` is what version 2 says beyond that: for transformWithState its time mode, its
+    output mode and its state variables; an empty object where there is nothing.
+    """
+
+    version: int
+    operator_id: int
+    name: str
+    stores: tuple[StateStoreInfo, ...]
+    properties: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a state schema; `type` is written the way Spark writes one: `array<int>`."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFamily:
+    """The key and the value of one column family; versions 1 and 2 have one, `default`."""
+
+    name: str
+    key_schema_id: int
+    key: tuple[Column, ...]
+    value_schema_id: int
+    value: tuple[Column, ...]
+    key_encoder: Json
+    user_key: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSchema:
+    """A state schema file."""
+
+    version: int
+    families: tuple[ColumnFamily, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocksDbFile:
+    """A file of RocksDB: its name in RocksDB, and the name it is stored under in the checkpoint."""
+
+    local_name: str
+    stored_name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocksDbSnapshot:
+    """The `metadata` inside a `V.zip`: what belongs to the version, and how many rows it has.
+
+    `keys` is negative where Spark did not track the number of rows.
+    """
+
+    keys: int
+    internal_keys: int
+    sst_files: tuple[RocksDbFile, ...]
+    log_files: tuple[RocksDbFile, ...]
+    column_families: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkChecksum:
+    """Spark's own checksum of a state file, in the visible `<file>.crc` beside it."""
+
+    algorithm: str
+    value: int
+    file_bytes: int
+    timestamp_ms: int
+    creator: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HadoopChecksum:
+    """Hadoop's checksum of a file on a local disk, in the hidden `.<file>.crc` beside it."""
+
+    bytes_per_checksum: int
+    checksums: tuple[int, ...]

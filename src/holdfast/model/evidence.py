@@ -1,0 +1,272 @@
+"""What was seen of a checkpoint: nine facts, each with where it was read, and what they stand on.
+
+A fact is one of four things, and which one is never guessed:
+
+    Known           the value, the files that say so; for an inference also the reason
+    Absent          it was looked for where it would be, and there is none
+    UnreadableFile  the file that would say it is there and cannot be read
+    Unknown         nothing that was looked at can say it
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import ColumnFamily, CommitEntry, FileKind, StateStoreInfo
+from holdfast.model.ids import BatchId, QueryId, RunId
+from holdfast.model.json import Json
+from holdfast.model.lease import Lease
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.source_offset import Consumed, Offset
+from holdfast.model.spark_version import VersionRange
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known(Generic[T_co]):
+    """A value and the files that say so; `inferred` is the reason where no file says it itself."""
+
+    value: T_co
+    read_from: tuple[str, ...]
+    inferred: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """It was looked for where it would be, and there is none."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableFile:
+    """A file that is there and does not say what it should, and why."""
+
+    path: str
+    reason: str
+
+
+Fact: TypeAlias = Known[T] | Absent | UnreadableFile | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Ids that follow one another without a gap, both ends included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """Which batches the two logs name; None where a log is empty.
+
+    `pending` are the batches that are planned and not committed, above the last committed one.
+    Spark re-runs only the last of them.
+    """
+
+    first: BatchId | None
+    last_planned: BatchId | None
+    last_committed: BatchId | None
+    pending: tuple[BatchId, ...]
+    offset_spans: tuple[Span, ...]
+    commit_spans: tuple[Span, ...]
+
+
+class Committed(StrEnum):
+    """How a planned batch stands."""
+
+    YES = "committed"
+    NO = "pending"
+    COMMIT_UNREADABLE = "commit unreadable"
+    OFFSETS_UNREADABLE = "offsets unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSeen:
+    """One batch of the timeline; times and rows only where something tells them."""
+
+    batch: BatchId
+    planned_ms: int | Unknown
+    committed_ms: int | Unknown
+    rows: int | Unknown
+    records: int | Unknown
+    watermark_ms: int | Unknown
+    standing: Committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSeen:
+    """One source: where it stands, and what the last planned batch takes from it.
+
+    `or_kinds` are other sources that write offsets of the same shape, where nothing tells which.
+    """
+
+    name: str
+    kind: str
+    or_kinds: tuple[str, ...]
+    described: str
+    offset: Offset
+    raw: Json
+    began: Json
+    consumed: Consumed
+    files: tuple[str, ...]
+    read_from: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLog:
+    """The folder of one source as a log of files, by its names; `damaged` could not be read.
+
+    Only what a start reads is read: the last compacted entry and those after it.
+    """
+
+    of_files: bool
+    entries: tuple[Span, ...]
+    compacts: tuple[Span, ...]
+    damaged: tuple[UnreadableFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSeen:
+    """One state store of one partition.
+
+    A version is a batch id plus one. `restorable` are the versions that can be put together from
+    what is there: a snapshot, and every change after it.
+    """
+
+    partition: int
+    store: str
+    latest_version: int
+    snapshots: tuple[Span, ...]
+    restorable: tuple[Span, ...]
+    files: int
+    bytes: int
+    rows: int | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSeen:
+    """One stateful operator with its stores; `oldest_batch` can be restored in all of them."""
+
+    operator: int
+    name: Fact[str]
+    partitions: int
+    rows: int | Unknown
+    bytes: int
+    latest_version: int | None
+    oldest_batch: BatchId | Unknown
+    schema: Mapping[str, tuple[ColumnFamily, ...]]
+    properties: Json
+    declared: tuple[StateStoreInfo, ...]
+    """The stores as the operator's metadata names them; none where it cannot be read."""
+    stores: tuple[StoreSeen, ...]
+
+
+class RestartSign(StrEnum):
+    """What tells of a start of the query."""
+
+    RECORDED = "run record"
+    EVENT_LOG = "event log"
+    SETTINGS_CHANGED = "settings changed"
+    PAUSE = "pause"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A start of the query, or a sign of one; `note` says what was seen."""
+
+    sign: RestartSign
+    at_ms: int | Unknown
+    run_id: RunId | None
+    first_batch: BatchId | None
+    ended_ms: int | Unknown
+    error: str
+    spark_version: str
+    note: str
+    read_from: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """How many files, and how many bytes in all."""
+
+    count: int
+    bytes: int
+
+
+NO_BATCH = "the table holds no batch of this query"
+"""Why a ledger is absent where its table is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerSeen:
+    """What a sink remembers of the query: the last batch that it was given."""
+
+    table: str
+    key: str
+    batch: BatchId | Absent | Unknown
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The nine facts of a checkpoint, and everything that was seen on the way to them."""
+
+    location: Known[str]
+    query_id: Fact[QueryId]
+    source_offsets: Fact[Mapping[str, Offset]]
+    sink: Fact[str]
+    output_mode: Fact[str]
+    stateful_operators: Fact[tuple[str, ...]]
+    state_store_provider: Fact[str]
+    spark_version: Fact[str]
+    restart_history: Fact[tuple[Start, ...]]
+    batches: Batches
+    timeline: tuple[BatchSeen, ...]
+    settings: Mapping[str, str]
+    spark_versions: VersionRange | Unknown
+    sources: tuple[SourceSeen, ...]
+    operators: tuple[OperatorSeen, ...]
+    ledgers: tuple[LedgerSeen, ...]
+    lease: Lease | None
+    files: Mapping[FileKind, Amount]
+    foreign: tuple[str, ...]
+    nested: tuple[str, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    unreadable_more: int
+    looked_ms: int
+    offset_entries: Mapping[BatchId, OffsetEntry]
+    """The newest entries of the offset log, as they were read."""
+    commit_entries: Mapping[BatchId, CommitEntry]
+    source_logs: Mapping[str, SourceLog]
+    not_empty: frozenset[str]
+    """Which of `offsets`, `commits` and `state` hold anything, a stray file too."""
+    leftover_checksums: tuple[str, ...]
+    """Files that are gone and have left their hidden checksum: Spark cannot write them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDetail:
+    """What one batch consumed, or what lies between two: `after` is the batch before the range."""
+
+    after: BatchId | None
+    batch: BatchId
+    sources: tuple[SourceSeen, ...]
+    settings_changed: Mapping[str, tuple[str, str]]
+    committed: bool
+    unreadable: tuple[UnreadableFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """One checkpoint below a folder, in one line."""
+
+    location: str
+    query_id: Fact[QueryId]
+    batches: Batches
+    changed_ms: int

@@ -1,0 +1,130 @@
+"""What the evidence means: findings with stable codes, what was not assessed, and a verdict."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.model.evidence import Evidence
+from holdfast.model.restart import Restart
+from holdfast.model.surroundings import Surroundings
+
+
+class Severity(StrEnum):
+    """What a finding does to the next start, the worst first."""
+
+    BLOCKS = "blocks"
+    LOSES = "loses"
+    DUPLICATES = "duplicates"
+    UNDEFINED = "undefined"
+    SLOW = "slow"
+    NOTE = "note"
+
+
+class Code(StrEnum):
+    """The name of a kind of finding; never used for another one."""
+
+    PENDING_BATCH = "PENDING_BATCH"
+    BATCHES_SKIPPED = "BATCHES_SKIPPED"
+    OFFSET_BEFORE_MISSING = "OFFSET_BEFORE_MISSING"
+    OFFSET_GAP = "OFFSET_GAP"
+    COMMIT_GAP = "COMMIT_GAP"
+    COMMIT_AHEAD = "COMMIT_AHEAD"
+    OFFSETS_GONE = "OFFSETS_GONE"
+    LOCATION_NOT_EMPTY = "LOCATION_NOT_EMPTY"
+    ENTRY_UNREADABLE = "ENTRY_UNREADABLE"
+    FILE_UNREADABLE = "FILE_UNREADABLE"
+    LOG_VERSION_UNKNOWN = "LOG_VERSION_UNKNOWN"
+    SOURCES_CHANGED = "SOURCES_CHANGED"
+    METADATA_MISSING = "METADATA_MISSING"
+    METADATA_UNREADABLE = "METADATA_UNREADABLE"
+    CHECKSUM_LEFT = "CHECKSUM_LEFT"
+    SINK_AHEAD = "SINK_AHEAD"
+    SINK_BEHIND = "SINK_BEHIND"
+    SINK_SKIPS = "SINK_SKIPS"
+    SINK_NOT_CLEARED = "SINK_NOT_CLEARED"
+    SOURCE_LOG_DAMAGED = "SOURCE_LOG_DAMAGED"
+    SOURCE_LOG_AHEAD = "SOURCE_LOG_AHEAD"
+    SOURCE_LOG_BEHIND = "SOURCE_LOG_BEHIND"
+    SOURCE_WENT_BACK = "SOURCE_WENT_BACK"
+    SOURCE_FILES_GONE = "SOURCE_FILES_GONE"
+    DELTA_VERSIONS_GONE = "DELTA_VERSIONS_GONE"
+    DELTA_TABLE_REPLACED = "DELTA_TABLE_REPLACED"
+    KAFKA_OFFSETS_EXPIRED = "KAFKA_OFFSETS_EXPIRED"
+    KAFKA_TOPIC_RECREATED = "KAFKA_TOPIC_RECREATED"
+    KAFKA_PARTITION_GONE = "KAFKA_PARTITION_GONE"
+    DRIVER_RUNNING = "DRIVER_RUNNING"
+    TWO_DRIVERS = "TWO_DRIVERS"
+    LEASE_STALE = "LEASE_STALE"
+    STORAGE_EPHEMERAL = "STORAGE_EPHEMERAL"
+    STATE_MISSING = "STATE_MISSING"
+    STATE_SCHEMA_UNREADABLE = "STATE_SCHEMA_UNREADABLE"
+    OPERATORS_UNCHECKED = "OPERATORS_UNCHECKED"
+    STATE_SCHEMA_ELSEWHERE = "STATE_SCHEMA_ELSEWHERE"
+    SETTING_PINNED = "SETTING_PINNED"
+    PROVIDER_PINNED = "PROVIDER_PINNED"
+    SETTING_LOST = "SETTING_LOST"
+    CHECKPOINT_COPIED = "CHECKPOINT_COPIED"
+    CHECKPOINT_NESTED = "CHECKPOINT_NESTED"
+    ASYNC_TURNED_OFF = "ASYNC_TURNED_OFF"
+    STATE_CHAIN_LONG = "STATE_CHAIN_LONG"
+    SOURCE_LOG_LARGE = "SOURCE_LOG_LARGE"
+    LOG_NOT_PURGED = "LOG_NOT_PURGED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """One thing that was seen: in which file, what should be there, and what is."""
+
+    file: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What something that was seen means for the next start, and what cures it.
+
+    `remedies` are commands, or file operations in plain words.
+    """
+
+    code: Code
+    severity: Severity
+    text: str
+    clues: tuple[Clue, ...]
+    remedies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotAssessed:
+    """A question that could not be answered, and why."""
+
+    question: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Everything that a rule may look at."""
+
+    evidence: Evidence
+    restart: Restart
+    surroundings: Surroundings
+
+
+class Judgement(StrEnum):
+    """May this query be started as it is?"""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    UNDEFINED = "undefined"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The whole answer."""
+
+    location: str
+    judgement: Judgement
+    restart: Restart
+    findings: tuple[Finding, ...]
+    not_assessed: tuple[NotAssessed, ...]

@@ -1,0 +1,120 @@
+"""What a restart of a query will do, predicted: its batch, range, state, sink and error.
+
+A query is started in steps, and where it fails decides what is left behind:
+
+    START        the logs and the sources are read           nothing of a batch is written
+    PLANNING     `offsets/N` is written, the plan is checked  a new batch N is pinned to its range
+    WRITING      state is loaded, rows go to the sink         the sink may hold a part
+    COMMITTING   the sink has written, `commits/N` is not     the sink holds the batch
+    AFTERWARDS   another thread writes the logs, later        the sink holds more batches than one
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.model.batch import Unknown
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.source_offset import Consumed
+from holdfast.model.spark_version import SparkVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    """How the query will be started: which Spark, and with asynchronous progress tracking or not.
+
+    `chosen` says where the version comes from.
+    """
+
+    spark: SparkVersion
+    chosen: str
+    asynchronous: bool = False
+
+
+class Stage(StrEnum):
+    """How far a start comes before it fails."""
+
+    START = "start"
+    PLANNING = "planning"
+    WRITING = "writing"
+    COMMITTING = "committing"
+    AFTERWARDS = "afterwards"
+
+
+class Runs(StrEnum):
+    """Whether the predicted batch runs."""
+
+    SURELY = "surely"
+    IF_THERE_IS_DATA = "if there is data"
+    UNKNOWN = "unknown"
+    NOT = "not"
+
+
+class SinkAct(StrEnum):
+    """What the sink does with the batch."""
+
+    WRITE = "write"
+    SKIP = "skip"
+    DUPLICATE = "duplicate"
+    UNKNOWN = "unknown"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartError:
+    """The error that Spark raises: its condition where it has one, and the exception's class.
+
+    `exceptions` are several where the damage itself decides, as in a file that is no JSON.
+    """
+
+    stage: Stage
+    batch: BatchId | Unknown
+    condition: str
+    exceptions: tuple[str, ...]
+    reason: str
+    read_from: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRange:
+    """What the batch reads of one source; the end of a new batch is for the source to decide."""
+
+    source: str
+    kind: str
+    start: Json
+    end: "Json | Unknown"
+    consumed: Consumed | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLoad:
+    """Which version of its state an operator loads, and which stores cannot give it."""
+
+    operator: int
+    version: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkAnswer:
+    """What one sink will do, and why."""
+
+    table: str
+    act: SinkAct
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What the next start does. `later` are errors of batches after the predicted one."""
+
+    starting: Starting
+    batch: BatchId | Unknown
+    rerun: bool
+    runs: Runs
+    ranges: tuple[SourceRange, ...]
+    watermark_ms: int | Unknown
+    state: tuple[StateLoad, ...]
+    sinks: tuple[SinkAnswer, ...]
+    error: StartError | None
+    later: tuple[StartError, ...]

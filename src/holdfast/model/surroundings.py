@@ -1,0 +1,46 @@
+"""What was looked up around a checkpoint: its storage, its neighbours, and its sources themselves.
+
+Everything is a value or Unknown with the reason why it was not looked up.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.model.batch import Unknown
+from holdfast.model.source_offset import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaSeen:
+    """A Delta table that a source reads: its id, and the versions whose log is still there."""
+
+    path: str
+    table_id: str
+    first_version: int
+    last_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSeen:
+    """What a Kafka cluster still has: the first and the next offset of each partition."""
+
+    servers: str
+    first: Mapping[TopicPartition, int]
+    next: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where the checkpoint lies and what its sources still have.
+
+    `ephemeral` is why the storage does not last, empty where it does. `files_gone` are files of the
+    batch to come that are no longer there. `same_query` are other checkpoints with the same query
+    id. `asked` are the settings that the query will be started with.
+    """
+
+    ephemeral: str | Unknown
+    files_gone: tuple[str, ...] | Unknown
+    same_query: tuple[str, ...] | Unknown
+    delta: Mapping[str, DeltaSeen | Unknown]
+    kafka: KafkaSeen | Unknown
+    asked: Mapping[str, str]

@@ -1,0 +1,55 @@
+"""What one batch consumed, or what lies between two -> text and JSON."""
+
+from collections.abc import Iterator
+
+from holdfast.model.evidence import BatchDetail
+from holdfast.model.json import Json
+from holdfast.report import document, redact, text
+from holdfast.report.text import Line, Part, Style
+
+
+def lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
+    """The lines of the report, without secrets."""
+    for line in _lines(detail, compared=compared):
+        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+
+
+def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
+    """The same for programs."""
+    return redact.value(
+        {
+            "format": document.FORMAT,
+            "location": location,
+            "compared": compared,
+            "after": detail.after,
+            "batch": detail.batch,
+            "committed": detail.committed,
+            "sources": [document.source(one) for one in detail.sources],
+            "settings_changed": {
+                key: {"from": redact.setting(key, old), "to": redact.setting(key, new)}
+                for key, (old, new) in detail.settings_changed.items()
+            },
+            "unreadable": [document.unreadable(one) for one in detail.unreadable],
+        }
+    )
+
+
+def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
+    standing = Part("committed", Style.GOOD) if detail.committed else Part("pending", Style.CAREFUL)
+    if compared:
+        yield (
+            Part(f"from the end of batch {detail.after} to the end of batch {detail.batch}, "),
+            standing,
+        )
+    else:
+        since = "the beginning" if detail.after is None else f"the end of batch {detail.after}"
+        yield (Part(f"batch {detail.batch}, from {since}, "), standing)
+    for one in detail.unreadable:
+        yield (Part(f"  {one.path}: {one.reason}", Style.BAD),)
+    for source in detail.sources:
+        yield ()
+        yield from text.of_source(source, every=True)
+    if detail.settings_changed:
+        yield ()
+        yield (Part("Settings that changed", Style.HEAD),)
+        yield from text.settings_changed(detail.settings_changed)

@@ -1,0 +1,76 @@
+"""Numbers -> SVG that stands in a page: no script, colours from the page's own style sheet."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+_WIDTH, _HEIGHT = 720, 150
+_LEFT, _TOP, _BOTTOM = 64, 14, 22
+_LABELS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar: its height, what stands below it, what a pointer on it shows, and its class."""
+
+    value: float
+    label: str
+    title: str
+    style: str = "bar"
+
+
+def bars(shown: Sequence[Bar], highest: str, about: str) -> str:
+    """Bars side by side; `highest` names the value of the tallest."""
+    if not shown:
+        return ""
+    top = max(bar.value for bar in shown) or 1
+    plot = _HEIGHT - _TOP - _BOTTOM
+    step = (_WIDTH - _LEFT) / len(shown)
+    width = max(1.0, min(step * 0.78, 46))
+    parts = [*_frame(highest, about)]
+    every = max(1, -(-len(shown) // (_LABELS * 2)))
+    for index, bar in enumerate(shown):
+        height = max(1.5, plot * bar.value / top) if bar.value else 0
+        x = _LEFT + index * step + (step - width) / 2
+        y = _HEIGHT - _BOTTOM - height
+        parts.append(
+            f'<rect class="{bar.style}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
+            f' height="{height:.1f}" rx="2"><title>{escape(bar.title)}</title></rect>'
+        )
+        if index % every == 0:
+            parts.append(
+                f'<text class="tick" x="{x + width / 2:.1f}" y="{_HEIGHT - 6}"'
+                f' text-anchor="middle">{escape(bar.label)}</text>'
+            )
+    return "".join([*parts, "</svg>"])
+
+
+def _frame(highest: str, about: str) -> Iterator[str]:
+    """The beginning of a chart: its two lines, and the values that they stand for."""
+    bottom, left = _HEIGHT - _BOTTOM, _LEFT - 8
+    yield f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(about)}">'
+    yield f'<line class="axis" x1="{_LEFT}" y1="{bottom}" x2="{_WIDTH}" y2="{bottom}"/>'
+    yield f'<line class="grid" x1="{_LEFT}" y1="{_TOP}" x2="{_WIDTH}" y2="{_TOP}"/>'
+    yield f'<text class="tick" x="{left}" y="{_TOP + 4}" text-anchor="end">{escape(highest)}</text>'
+    yield f'<text class="tick" x="{left}" y="{bottom}" text-anchor="end">0</text>'
+
+
+def share(shown: Sequence[Bar], about: str) -> str:
+    """One band, cut into the shares of a whole, with a legend below."""
+    total = sum(bar.value for bar in shown)
+    if not total:
+        return ""
+    parts = [f'<svg viewBox="0 0 {_WIDTH} 18" role="img" aria-label="{escape(about)}">']
+    x = 0.0
+    for index, bar in enumerate(shown):
+        width = _WIDTH * bar.value / total
+        parts.append(
+            f'<rect class="share s{index % 8}" x="{x:.2f}" y="0" width="{max(width - 1, 0.5):.2f}"'
+            f' height="18"><title>{escape(bar.title)}</title></rect>'
+        )
+        x += width
+    legend = "".join(
+        f'<li><span class="dot s{index % 8}"></span>{escape(bar.label)}</li>'
+        for index, bar in enumerate(shown)
+    )
+    return "".join([*parts, f'</svg><ul class="legend">{legend}</ul>'])

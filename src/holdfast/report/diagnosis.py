@@ -1,0 +1,226 @@
+"""Diagnosis -> JSON for programs, and lines for people: the verdict first."""
+
+from collections.abc import Iterator
+
+from holdfast.model.batch import Unknown
+from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
+from holdfast.model.json import Json
+from holdfast.model.restart import Restart, Runs, SourceRange, Stage, StartError
+from holdfast.model.source_offset import Consumed
+from holdfast.model.version import VERSION
+from holdfast.report import redact, words
+from holdfast.report.text import Line, Part, Style
+
+FORMAT = 1
+_MOST_LINES = 8
+_STYLES = {
+    Severity.BLOCKS: Style.BAD,
+    Severity.LOSES: Style.BAD,
+    Severity.DUPLICATES: Style.BAD,
+    Severity.UNDEFINED: Style.CAREFUL,
+    Severity.SLOW: Style.CAREFUL,
+    Severity.NOTE: Style.DIM,
+}
+_JUDGED = {
+    Judgement.SAFE: Style.GOOD,
+    Judgement.UNSAFE: Style.BAD,
+    Judgement.UNDEFINED: Style.CAREFUL,
+    Judgement.UNKNOWN: Style.CAREFUL,
+}
+_STAGES = {
+    Stage.START: "before anything is written",
+    Stage.PLANNING: "after its offset entry is written, before the sink",
+    Stage.WRITING: "while rows go to the sink",
+    Stage.COMMITTING: "after the sink has written",
+    Stage.AFTERWARDS: "some batches later, or not before it is stopped",
+}
+
+
+def of(diagnosis: Diagnosis) -> Json:
+    """The whole diagnosis, without secrets."""
+    return redact.value(
+        {
+            "format": FORMAT,
+            "holdfast_version": VERSION,
+            "location": diagnosis.location,
+            "verdict": diagnosis.judgement.value,
+            "restart": _restart(diagnosis.restart),
+            "findings": [_finding(one) for one in diagnosis.findings],
+            "not_assessed": [
+                {"question": one.question, "reason": one.reason} for one in diagnosis.not_assessed
+            ],
+        }
+    )
+
+
+def _restart(shown: Restart) -> Json:
+    return {
+        "spark": str(shown.starting.spark),
+        "spark_chosen": shown.starting.chosen,
+        "asynchronous": shown.starting.asynchronous,
+        "batch": _known(shown.batch),
+        "rerun": shown.rerun,
+        "runs": shown.runs.value,
+        "ranges": [_range(one) for one in shown.ranges],
+        "watermark_ms": _known(shown.watermark_ms),
+        "state": [
+            {"operator": one.operator, "version": one.version, "missing": list(one.missing)}
+            for one in shown.state
+        ],
+        "sink": [
+            {"table": one.table, "act": one.act.value, "reason": one.reason} for one in shown.sinks
+        ],
+        "error": None if shown.error is None else _error(shown.error),
+        "later_errors": [_error(one) for one in shown.later],
+    }
+
+
+def _error(shown: StartError) -> Json:
+    return {
+        "stage": shown.stage.value,
+        "batch": _known(shown.batch),
+        "condition": shown.condition,
+        "exceptions": list(shown.exceptions),
+        "reason": shown.reason,
+        "read_from": list(shown.read_from),
+    }
+
+
+def _range(shown: SourceRange) -> Json:
+    partitions: list[Json] = []
+    if isinstance(shown.consumed, Consumed):
+        partitions = [
+            {"partition": one.partition, "start": one.start, "end": one.end}
+            for one in shown.consumed.partitions
+        ]
+    return {
+        "source": shown.source,
+        "kind": shown.kind,
+        "start": shown.start,
+        "end": None if isinstance(shown.end, Unknown) else shown.end,
+        "end_known": not isinstance(shown.end, Unknown),
+        "partitions": partitions,
+    }
+
+
+def _finding(shown: Finding) -> Json:
+    return {
+        "code": shown.code.value,
+        "severity": shown.severity.value,
+        "text": shown.text,
+        "evidence": [
+            {"file": one.file, "expected": one.expected, "found": one.found} for one in shown.clues
+        ],
+        "remedies": list(shown.remedies),
+    }
+
+
+def _known(shown: int | Unknown) -> int | None:
+    return None if isinstance(shown, Unknown) else shown
+
+
+def lines(diagnosis: Diagnosis) -> Iterator[Line]:
+    """Every line for people, without secrets."""
+    for line in _lines(diagnosis):
+        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
+    judged = diagnosis.judgement
+    yield (Part(f"{judged.value}: {_sentence(diagnosis)}", _JUDGED[judged]),)
+    yield ()
+    yield from _restart_lines(diagnosis.restart)
+    for finding in diagnosis.findings:
+        yield ()
+        yield from _finding_lines(finding)
+    if diagnosis.not_assessed:
+        yield ()
+        yield (Part("Not assessed", Style.HEAD),)
+        for one in diagnosis.not_assessed:
+            yield (Part(f"  {one.question}"), Part(f"  {one.reason}", Style.DIM))
+
+
+def _sentence(diagnosis: Diagnosis) -> str:
+    restart = diagnosis.restart
+    if restart.error is not None:
+        if isinstance(restart.error.batch, Unknown):
+            return f"a start fails {_STAGES[restart.error.stage]}: {restart.error.reason}"
+        when = "" if restart.runs is not Runs.IF_THERE_IS_DATA else ", as soon as there is data,"
+        return (
+            f"a start{when} fails at batch {restart.error.batch},"
+            f" {_STAGES[restart.error.stage]}: {restart.error.reason}"
+        )
+    worst = next((one for one in diagnosis.findings if one.severity is not Severity.NOTE), None)
+    if worst is not None and diagnosis.judgement is not Judgement.SAFE:
+        return worst.text[:1].lower() + worst.text[1:].removesuffix(".")
+    return f"a start {_what(restart)}"
+
+
+def _what(restart: Restart) -> str:
+    if isinstance(restart.batch, Unknown):
+        return f"cannot be told: {restart.batch.reason}"
+    if restart.rerun:
+        return f"runs batch {restart.batch} again, over the same range"
+    if restart.runs is Runs.SURELY:
+        return f"runs batch {restart.batch}, a new one"
+    return f"runs batch {restart.batch} as soon as there is data"
+
+
+def _restart_lines(shown: Restart) -> Iterator[Line]:
+    version = f"Spark {shown.starting.spark}, {shown.starting.chosen}"
+    yield (Part("Restart", Style.HEAD), Part(f"  {version}", Style.DIM))
+    yield (Part(f"  {_what(shown)}"),)
+    for one in shown.ranges:
+        yield from _range_lines(one)
+    if not isinstance(shown.watermark_ms, Unknown) and shown.watermark_ms > 0:
+        yield (Part(f"  watermark {words.moment(shown.watermark_ms)}"),)
+    for load in shown.state:
+        missing = f", missing in {words.plural(len(load.missing), 'store')}" if load.missing else ""
+        yield (
+            Part(f"  operator {load.operator} loads state version {load.version}"),
+            Part(missing, Style.BAD),
+        )
+    for sink in shown.sinks:
+        yield (Part(f"  {sink.table}: {sink.act.value}"), Part(f"  {sink.reason}", Style.DIM))
+    if not shown.sinks:
+        yield (Part("  sink: unknown", Style.CAREFUL),)
+    for error in ([shown.error] if shown.error else []) + list(shown.later[:_MOST_LINES]):
+        yield _error_line(error)
+
+
+def _error_line(shown: StartError) -> Line:
+    name = shown.condition or (shown.exceptions[0] if len(shown.exceptions) == 1 else "an error")
+    batch = "" if isinstance(shown.batch, Unknown) else f" at batch {shown.batch}"
+    return (
+        Part(f"  fails{batch} with {name}", Style.BAD),
+        Part(f", {_STAGES[shown.stage]}: {shown.reason}", Style.DIM),
+    )
+
+
+def _range_lines(shown: SourceRange) -> Iterator[Line]:
+    if isinstance(shown.consumed, Unknown):
+        start = "the beginning" if shown.start is None else words.json_short(shown.start)
+        yield (Part(f"  source {shown.source} ({shown.kind}) from {start}"),)
+        return
+    partitions = shown.consumed.partitions
+    for one in partitions[:_MOST_LINES]:
+        name = f" {one.partition}" if one.partition else ""
+        yield (
+            Part(f"  source {shown.source} ({shown.kind}){name}: {one.start or '-'} → {one.end}"),
+        )
+    if len(partitions) > _MOST_LINES:
+        more = words.plural(len(partitions) - _MOST_LINES, "more partition")
+        yield (Part(f"  {more}", Style.DIM),)
+
+
+def _finding_lines(shown: Finding) -> Iterator[Line]:
+    yield (
+        Part(f"{shown.severity.value:<12}", _STYLES[shown.severity]),
+        Part(shown.code.value, Style.HEAD),
+        Part(f"  {shown.text}"),
+    )
+    for clue in shown.clues:
+        seen = f"{clue.file}: expected {clue.expected}, found {clue.found}"
+        yield (Part(f"            {seen}", Style.DIM),)
+    for remedy in shown.remedies:
+        yield (Part(f"            → {remedy}"),)

@@ -1,0 +1,245 @@
+"""Evidence -> JSON for programs, as `inspect.schema.json` describes it; `format` is its version.
+
+A fact is an object with `status` and, by it:
+
+    known        value, read_from, and inferred where no file says the value itself
+    absent       reason
+    unreadable   path, reason
+    unknown      reason
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, assert_never
+
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import ColumnFamily
+from holdfast.model.evidence import (
+    Absent,
+    BatchSeen,
+    Evidence,
+    Fact,
+    Known,
+    LedgerSeen,
+    OperatorSeen,
+    SourceSeen,
+    Span,
+    Start,
+    StoreSeen,
+    UnreadableFile,
+)
+from holdfast.model.json import Json
+from holdfast.model.lease import Lease
+from holdfast.model.source_offset import Consumed
+from holdfast.model.version import VERSION
+from holdfast.report import redact, verdict, words
+
+FORMAT = 1
+
+T = TypeVar("T")
+
+
+def of(evidence: Evidence) -> Json:
+    """The whole evidence, without secrets."""
+    found = verdict.of(evidence)
+    return redact.value(
+        {
+            "format": FORMAT,
+            "holdfast_version": VERSION,
+            "looked_at": words.instant(evidence.looked_ms),
+            "location": evidence.location.value,
+            "verdict": {"level": found.level.value, "text": found.text},
+            "evidence": _facts(evidence),
+            "batches": {
+                "first": evidence.batches.first,
+                "last_planned": evidence.batches.last_planned,
+                "last_committed": evidence.batches.last_committed,
+                "pending": list(evidence.batches.pending),
+                "missing_offsets": _spans(words.gaps(evidence.batches.offset_spans)),
+                "missing_commits": _spans(words.gaps(evidence.batches.commit_spans)),
+                "recent": [_batch(one) for one in evidence.timeline],
+            },
+            "sources": [source(one) for one in evidence.sources],
+            "operators": [_operator(one) for one in evidence.operators],
+            "files": {
+                kind.value: {"count": amount.count, "bytes": amount.bytes}
+                for kind, amount in evidence.files.items()
+            },
+            "unreadable": [unreadable(one) for one in evidence.unreadable],
+            "unreadable_more": evidence.unreadable_more,
+            "settings": dict(redact.settings(evidence.settings)),
+            "ledgers": [_ledger(one) for one in evidence.ledgers],
+            "lease": _lease(evidence.lease, evidence.looked_ms),
+            "foreign": list(evidence.foreign),
+            "nested": list(evidence.nested),
+        }
+    )
+
+
+def fact(shown: Fact[T], value: Callable[[T], Json]) -> Json:
+    """A fact; `value` makes JSON of what it holds."""
+    match shown:
+        case Known(value=held, read_from=read_from, inferred=inferred):
+            known: dict[str, Json] = {
+                "status": "known",
+                "value": value(held),
+                "read_from": list(read_from),
+            }
+            return {**known, "inferred": inferred} if inferred else known
+        case Absent(reason=reason):
+            return {"status": "absent", "reason": reason}
+        case UnreadableFile(path=path, reason=reason):
+            return {"status": "unreadable", "path": path, "reason": reason}
+        case Unknown(reason=reason):
+            return {"status": "unknown", "reason": reason}
+        case _:
+            assert_never(shown)
+
+
+def _facts(evidence: Evidence) -> Json:
+    raw = {one.name: one.raw for one in evidence.sources}
+    return {
+        "location": fact(evidence.location, str),
+        "query_id": fact(evidence.query_id, str),
+        "source_offsets": fact(evidence.source_offsets, lambda held: {k: raw[k] for k in held}),
+        "sink": fact(evidence.sink, str),
+        "output_mode": fact(evidence.output_mode, str),
+        "stateful_operators": fact(evidence.stateful_operators, list),
+        "state_store_provider": fact(evidence.state_store_provider, str),
+        "spark_version": fact(evidence.spark_version, str),
+        "restart_history": fact(
+            evidence.restart_history, lambda held: [_start(one) for one in held]
+        ),
+    }
+
+
+def source(shown: SourceSeen) -> Json:
+    """One source with what a batch took from it."""
+    return {
+        "name": shown.name,
+        "kind": shown.kind,
+        "or_kinds": list(shown.or_kinds),
+        "description": shown.described,
+        "offset": shown.raw,
+        "began": shown.began,
+        "consumed": _consumed(shown.consumed),
+        "files": list(shown.files),
+        "read_from": list(shown.read_from),
+    }
+
+
+def unreadable(shown: UnreadableFile) -> Json:
+    """A file that cannot be read."""
+    return {"path": shown.path, "reason": shown.reason}
+
+
+def _consumed(shown: Consumed) -> Json:
+    return {
+        "unit": shown.unit,
+        "total": _number(shown.total),
+        "partitions": [
+            {
+                "partition": one.partition,
+                "start": one.start,
+                "end": one.end,
+                "count": _number(one.count),
+                "change": one.change.value,
+            }
+            for one in shown.partitions
+        ],
+    }
+
+
+def _batch(shown: BatchSeen) -> Json:
+    return {
+        "batch": shown.batch,
+        "planned_at": words.instant(shown.planned_ms),
+        "committed_at": words.instant(shown.committed_ms),
+        "rows": _number(shown.rows),
+        "records": _number(shown.records),
+        "watermark_ms": _number(shown.watermark_ms),
+        "standing": shown.standing.value,
+    }
+
+
+def _start(shown: Start) -> Json:
+    return {
+        "sign": shown.sign.value,
+        "at": words.instant(shown.at_ms),
+        "run_id": shown.run_id,
+        "first_batch": shown.first_batch,
+        "ended_at": words.instant(shown.ended_ms),
+        "error": shown.error,
+        "spark_version": shown.spark_version,
+        "note": shown.note,
+        "read_from": shown.read_from,
+    }
+
+
+def _operator(shown: OperatorSeen) -> Json:
+    return {
+        "operator": shown.operator,
+        "name": fact(shown.name, str),
+        "partitions": shown.partitions,
+        "rows": _number(shown.rows),
+        "bytes": shown.bytes,
+        "latest_version": shown.latest_version,
+        "oldest_restorable_batch": _number(shown.oldest_batch),
+        "schema": {name: _families(one) for name, one in shown.schema.items()},
+        "properties": shown.properties,
+        "stores": [_store(one) for one in shown.stores],
+    }
+
+
+def _families(shown: Sequence[ColumnFamily]) -> Json:
+    return [
+        {
+            "name": one.name,
+            "key": [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in one.key],
+            "value": [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in one.value],
+        }
+        for one in shown
+    ]
+
+
+def _store(shown: StoreSeen) -> Json:
+    return {
+        "partition": shown.partition,
+        "store": shown.store,
+        "latest_version": shown.latest_version,
+        "snapshot_versions": _spans(shown.snapshots),
+        "restorable_versions": _spans(shown.restorable),
+        "oldest_restorable_batch": shown.restorable[0].first - 1 if shown.restorable else None,
+        "files": shown.files,
+        "bytes": shown.bytes,
+        "rows": _number(shown.rows),
+    }
+
+
+def _ledger(shown: LedgerSeen) -> Json:
+    batch: Mapping[str, Json] = (
+        {"batch": None, "reason": shown.batch.reason}
+        if isinstance(shown.batch, Absent | Unknown)
+        else {"batch": shown.batch, "reason": ""}
+    )
+    return {"table": shown.table, "key": shown.key, "note": shown.note, **batch}
+
+
+def _lease(shown: Lease | None, now_ms: int) -> Json:
+    if shown is None:
+        return None
+    return {
+        "job": shown.job,
+        "epoch": shown.epoch,
+        "host": shown.holder.host,
+        "pid": shown.holder.pid,
+        "heartbeat_at": words.instant(shown.heartbeat_ms),
+        "held": not shown.expired(now_ms),
+    }
+
+
+def _spans(shown: Sequence[Span]) -> Json:
+    return [[one.first, one.last] for one in shown]
+
+
+def _number(shown: int | Unknown) -> int | None:
+    return None if isinstance(shown, Unknown) else shown

@@ -1,0 +1,229 @@
+"""Evidence -> one HTML file that needs nothing else: style and charts are inside, no script."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import (
+    Absent,
+    BatchSeen,
+    Committed,
+    Evidence,
+    Known,
+    OperatorSeen,
+    SourceSeen,
+)
+from holdfast.model.source_offset import Change
+from holdfast.model.version import VERSION
+from holdfast.report import charts, redact, rows, style, verdict, words
+from holdfast.report.charts import Bar
+
+_MOST_PARTITIONS = 200
+_MOST_BATCHES = 101
+_NOTED = (Change.WENT_BACK, Change.VANISHED)
+
+
+def of(evidence: Evidence) -> str:
+    """The whole page, without secrets."""
+    name = _text(evidence.location.value.rpartition("/")[2] or evidence.location.value)
+    body = "\n".join(_sections(evidence))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}: checkpoint</title>\n<style>\n{style.PAGE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _sections(evidence: Evidence) -> Iterator[str]:
+    found = verdict.of(evidence)
+    yield f"<header><h1>{_text(evidence.location.value)}</h1>"
+    yield f'<p class="verdict {found.level.value}">{_text(found.text)}</p></header>'
+    yield _numbers(evidence)
+    yield _section("Nine facts", _facts(evidence))
+    yield from _batches(evidence.timeline[-_MOST_BATCHES:])
+    for source in evidence.sources:
+        yield _source(source)
+    for operator in evidence.operators:
+        yield _operator(operator)
+    yield from _restarts(evidence)
+    yield from _rest(evidence)
+    looked = words.moment(evidence.looked_ms)
+    yield f"<footer>holdfast {VERSION}, looked at {looked} UTC. Nothing was changed.</footer>"
+
+
+def _numbers(evidence: Evidence) -> str:
+    amounts = evidence.files.values()
+    batches = evidence.batches
+    told = (
+        ("last planned", "-" if batches.last_planned is None else f"{batches.last_planned:,}"),
+        (
+            "last committed",
+            "-" if batches.last_committed is None else f"{batches.last_committed:,}",
+        ),
+        ("pending", f"{len(batches.pending):,}"),
+        ("files", f"{sum(one.count for one in amounts):,}"),
+        ("size", words.size(sum(one.bytes for one in amounts))),
+        ("unreadable", f"{len(evidence.unreadable) + evidence.unreadable_more:,}"),
+    )
+    cells = "".join(f"<div><b>{_text(value)}</b><span>{name}</span></div>" for name, value in told)
+    return f'<section class="numbers">{cells}</section>'
+
+
+def _facts(evidence: Evidence) -> str:
+    lines = (
+        f'<tr><th scope="row">{row.name}</th><td><span class="status {row.status}">{row.status}'
+        f"</span></td><td>{_text(row.value)}{_note(row.note)}{_note(row.inferred)}</td></tr>"
+        for row in rows.facts(evidence)
+    )
+    return f'<table class="facts">{"".join(lines)}</table>'
+
+
+def _note(note: str) -> str:
+    return f"<small>{_text(note)}</small>" if note else ""
+
+
+def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
+    took = [(one, rows.took_ms(one)) for one in shown]
+    if any(ms is not None for _, ms in took):
+        drawn = [
+            Bar(
+                value=ms or 0,
+                label=str(one.batch),
+                title=f"batch {one.batch}: {words.duration(ms)}" if ms is not None else "pending",
+                style="bar" if one.standing is Committed.YES else "bar careful",
+            )
+            for one, ms in took
+        ]
+        highest = words.duration(max(ms or 0 for _, ms in took))
+        chart = charts.bars(drawn, highest, "time from plan to commit, by batch")
+        yield _section("Time from plan to commit", chart)
+    counted = [(one, rows.rows_of(one)) for one in shown]
+    if any(isinstance(count, int) and count for _, count in counted):
+        drawn = [
+            Bar(
+                value=count if isinstance(count, int) else 0,
+                label=str(one.batch),
+                title=f"batch {one.batch}: {words.number(count)} rows",
+                style="bar rows",
+            )
+            for one, count in counted
+        ]
+        highest = words.number(max(count for _, count in counted if isinstance(count, int)))
+        yield _section("Rows", charts.bars(drawn, highest, "rows by batch"))
+
+
+def _source(shown: SourceSeen) -> str:
+    lines = "".join(
+        f"<tr><td>{_text(one.partition)}</td><td>{_text(one.start or '-')}</td>"
+        f"<td>{_text(one.end or '-')}</td><td>{words.number(one.count)}</td>"
+        f'<td class="{"bad" if one.change in _NOTED else ""}">{one.change.value}</td></tr>'
+        for one in shown.consumed.partitions[:_MOST_PARTITIONS]
+    )
+    names = ("partition", "from", "to", shown.consumed.unit, "")
+    head = f"<tr>{''.join(f'<th>{_text(name)}</th>' for name in names)}</tr>"
+    files = "".join(f"<li>{_text(path)}</li>" for path in shown.files)
+    listed = f'<ul class="files">{files}</ul>' if files else ""
+    about = f"<p>{_text(shown.described)}</p>" if shown.described else ""
+    return _section(
+        f"Source {_text(shown.name)}: {_text(rows.kind(shown))}",
+        f"{about}<table>{head}{lines}</table>{listed}",
+    )
+
+
+def _operator(shown: OperatorSeen) -> str:
+    name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
+    drawn = [
+        Bar(
+            value=store.bytes,
+            label=str(store.partition),
+            title=f"partition {store.partition}, {store.store}: {words.size(store.bytes)},"
+            f" version {store.latest_version}",
+        )
+        for store in shown.stores[:_MOST_PARTITIONS]
+    ]
+    highest = words.size(max((store.bytes for store in shown.stores), default=0))
+    about = (
+        f"{words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
+        f" {words.number(shown.rows)} rows, latest version {words.number(shown.latest_version)},"
+        f" oldest restorable batch {words.number(shown.oldest_batch)}"
+    )
+    chart = charts.bars(drawn, highest, "bytes by partition")
+    return _section(
+        f"Operator {shown.operator}: {_text(name)}",
+        f"<p>{_text(about)}</p>{chart}{_schema(shown)}",
+    )
+
+
+def _schema(shown: OperatorSeen) -> str:
+    lines = "".join(
+        f"<tr><td>{_text(store)}</td><td>{_text(family.name)}</td>"
+        f"<td>{_text(', '.join(f'{c.name} {c.type}' for c in family.key))}</td>"
+        f"<td>{_text(', '.join(f'{c.name} {c.type}' for c in family.value))}</td></tr>"
+        for store, families in shown.schema.items()
+        for family in families
+    )
+    head = "<tr><th>store</th><th>column family</th><th>key</th><th>value</th></tr>"
+    return f"<table>{head}{lines}</table>" if lines else ""
+
+
+def _restarts(evidence: Evidence) -> Iterator[str]:
+    history = evidence.restart_history
+    if not isinstance(history, Known) or not history.value:
+        return
+    lines = "".join(
+        f"<tr><td>{words.moment(one.at_ms)}</td><td>{one.sign.value}</td>"
+        f"<td>{'' if one.first_batch is None else one.first_batch}</td>"
+        f"<td>{_text(one.spark_version)}</td><td>{_text(one.note)}"
+        f"{_note(one.error.splitlines()[0] if one.error else '')}</td></tr>"
+        for one in history.value
+    )
+    head = "<tr><th>when</th><th>told by</th><th>first batch</th><th>Spark</th><th></th></tr>"
+    yield _section("Restarts", f"<table>{head}{lines}</table>")
+
+
+def _rest(evidence: Evidence) -> Iterator[str]:
+    if evidence.ledgers:
+        lines = (
+            f"{one.table}: "
+            + (
+                one.batch.reason
+                if isinstance(one.batch, Absent | Unknown)
+                else f"last batch {one.batch}"
+            )
+            + f" {one.note}"
+            for one in evidence.ledgers
+        )
+        yield _section("What the sink remembers", _list(lines))
+    drawn = [
+        Bar(
+            value=amount.bytes,
+            label=f"{kind.value}: {amount.count:,}, {words.size(amount.bytes)}",
+            title=f"{kind.value}: {words.size(amount.bytes)}",
+        )
+        for kind, amount in evidence.files.items()
+    ]
+    yield _section("Files", charts.share(drawn, "bytes by kind of file"))
+    if evidence.nested:
+        yield _section("Nested checkpoints", _list(evidence.nested))
+    if evidence.foreign:
+        yield _section("Files that are not Spark's", _list(evidence.foreign))
+    if evidence.unreadable:
+        unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
+        more = [f"and {evidence.unreadable_more:,} more"] if evidence.unreadable_more else []
+        yield _section("Unreadable", _list([*unread, *more]))
+    if evidence.settings:
+        lines = (f"{key} = {value}" for key, value in redact.settings(evidence.settings).items())
+        yield _section("Settings pinned by the newest batch", _list(lines))
+
+
+def _list(shown: Iterable[str]) -> str:
+    return f'<ul class="files">{"".join(f"<li>{_text(one)}</li>" for one in shown)}</ul>'
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{title}</h2>{body}</section>"
+
+
+def _text(shown: str) -> str:
+    return escape(redact.text(shown))

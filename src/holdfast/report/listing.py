@@ -1,0 +1,76 @@
+"""The checkpoints below a folder -> one row each, as text, JSON and Markdown."""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.model.evidence import CheckpointRow, Known
+from holdfast.model.json import Json
+from holdfast.report import document, redact, verdict, words
+from holdfast.report.text import Line, Part, Style
+from holdfast.report.verdict import Level
+
+_STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
+
+
+def lines(rows: Sequence[CheckpointRow], base: str) -> Iterator[Line]:
+    """One line a checkpoint: where, which query, how far, how it stands."""
+    names = [_name(row, base) for row in rows]
+    width = max(len(name) for name in names)
+    yield (Part(words.plural(len(rows), "checkpoint"), Style.HEAD), Part(f" below {base}"))
+    for row, name in zip(rows, names, strict=True):
+        found = verdict.of_batches(row.batches)
+        yield (
+            Part(redact.text(f"  {name:<{width}}  {_query(row):<36}  ")),
+            Part(f"{words.moment(row.changed_ms)}  ", Style.DIM),
+            Part(found.text, _STYLES[found.level]),
+        )
+
+
+def of(rows: Sequence[CheckpointRow], base: str) -> Json:
+    """The same for programs."""
+    return redact.value(
+        {
+            "format": document.FORMAT,
+            "location": base,
+            "checkpoints": [_row(row) for row in rows],
+        }
+    )
+
+
+def markdown(rows: Sequence[CheckpointRow], base: str) -> str:
+    """The same as a table for a ticket."""
+    lines = [
+        f"# {words.plural(len(rows), 'checkpoint')} below `{base}`",
+        "",
+        "| checkpoint | query id | last change | standing |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{_name(row, base)}` | `{_query(row)}` | {words.moment(row.changed_ms)} |"
+        f" {verdict.of_batches(row.batches).text} |"
+        for row in rows
+    ]
+    return redact.text("\n".join(lines))
+
+
+def _row(row: CheckpointRow) -> Json:
+    found = verdict.of_batches(row.batches)
+    return {
+        "location": row.location,
+        "query_id": document.fact(row.query_id, str),
+        "batches": {
+            "first": row.batches.first,
+            "last_planned": row.batches.last_planned,
+            "last_committed": row.batches.last_committed,
+            "pending": list(row.batches.pending),
+        },
+        "changed_at": words.instant(row.changed_ms),
+        "verdict": {"level": found.level.value, "text": found.text},
+    }
+
+
+def _name(row: CheckpointRow, base: str) -> str:
+    return row.location.removeprefix(base).lstrip("/") or row.location
+
+
+def _query(row: CheckpointRow) -> str:
+    return row.query_id.value if isinstance(row.query_id, Known) else "-"

@@ -1,0 +1,105 @@
+"""Evidence -> rows that more than one kind of report shows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, assert_never
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import (
+    Absent,
+    BatchSeen,
+    Evidence,
+    Fact,
+    Known,
+    RestartSign,
+    SourceSeen,
+    Start,
+    UnreadableFile,
+)
+from holdfast.report import words
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactRow:
+    """One of the nine facts: `note` says where it was read, or why it is not known."""
+
+    name: str
+    status: str
+    value: str
+    note: str
+    inferred: str
+
+
+def facts(evidence: Evidence) -> Iterator[FactRow]:
+    """The nine facts, in their order."""
+    offsets = ", ".join(f"{one.name}: {kind(one)}" for one in evidence.sources)
+    operators, history = evidence.stateful_operators, evidence.restart_history
+    named = ", ".join(operators.value) if isinstance(operators, Known) else ""
+    provider = evidence.state_store_provider
+    short = provider.value.rpartition(".")[2] if isinstance(provider, Known) else ""
+    starts = _counted(history.value) if isinstance(history, Known) else ""
+    yield _row("checkpoint location", evidence.location, evidence.location.value)
+    yield _row("query id", evidence.query_id, _held(evidence.query_id))
+    yield _row("source offsets", evidence.source_offsets, offsets)
+    yield _row("sink", evidence.sink, _held(evidence.sink))
+    yield _row("output mode", evidence.output_mode, _held(evidence.output_mode))
+    yield _row("stateful operators", operators, named)
+    yield _row("state store provider", provider, short)
+    yield _row("Spark version", evidence.spark_version, _held(evidence.spark_version))
+    yield _row("restart history", history, starts)
+
+
+def kind(shown: SourceSeen) -> str:
+    """What a source is, or may be."""
+    if not shown.kind:
+        return "no offset"
+    return " or ".join((shown.kind, ", ".join(shown.or_kinds))) if shown.or_kinds else shown.kind
+
+
+def took_ms(shown: BatchSeen) -> int | None:
+    """The time from the plan of a batch to its commit, where both are told."""
+    if isinstance(shown.planned_ms, Unknown) or isinstance(shown.committed_ms, Unknown):
+        return None
+    took = shown.committed_ms - shown.planned_ms
+    return took if took >= 0 else None
+
+
+def rows_of(shown: BatchSeen) -> int | Unknown:
+    """The rows of a batch, by its records, or else by the offsets of its sources."""
+    return shown.records if isinstance(shown.rows, Unknown) else shown.rows
+
+
+def _held(shown: Fact[str]) -> str:
+    return shown.value if isinstance(shown, Known) else ""
+
+
+def _row(name: str, shown: Fact[T], text: str) -> FactRow:
+    match shown:
+        case Known(read_from=read_from, inferred=inferred):
+            where = "" if name == "checkpoint location" else _files(read_from)
+            return FactRow(name=name, status="known", value=text, note=where, inferred=inferred)
+        case Absent(reason=reason):
+            return FactRow(name=name, status="absent", value="", note=reason, inferred="")
+        case UnreadableFile(path=path, reason=reason):
+            note = f"{path}: {reason}"
+            return FactRow(name=name, status="unreadable", value="", note=note, inferred="")
+        case Unknown(reason=reason):
+            return FactRow(name=name, status="unknown", value="", note=reason, inferred="")
+        case _:
+            assert_never(shown)
+
+
+def _files(shown: Sequence[str]) -> str:
+    more = f" and {len(shown) - 2} more" if len(shown) > 2 else ""  # noqa: PLR2004
+    return ", ".join(shown[:2]) + more
+
+
+def _counted(starts: Sequence[Start]) -> str:
+    recorded = [s for s in starts if s.sign in (RestartSign.RECORDED, RestartSign.EVENT_LOG)]
+    parts = [words.plural(len(recorded), "start")] if recorded else []
+    signs = len(starts) - len(recorded)
+    if signs or not recorded:
+        parts.append(words.plural(signs, "sign of a restart", "signs of a restart"))
+    return ", ".join(parts)

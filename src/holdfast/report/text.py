@@ -1,0 +1,257 @@
+"""Evidence -> lines for people: the verdict first, then the nine facts, then what stands behind.
+
+A line is a row of parts, each with a style; the edge paints them or leaves them plain.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import (
+    Absent,
+    BatchSeen,
+    Committed,
+    Evidence,
+    Known,
+    OperatorSeen,
+    SourceSeen,
+)
+from holdfast.model.source_offset import Change, PartitionChange
+from holdfast.report import redact, rows, verdict, words
+from holdfast.report.verdict import Level
+
+_RECENT = 12
+_MOST_LINES = 8
+_BAR = 24
+_LABELS = 22
+
+
+class Style(StrEnum):
+    """How a part of a line is meant."""
+
+    PLAIN = "plain"
+    HEAD = "head"
+    GOOD = "good"
+    CAREFUL = "careful"
+    BAD = "bad"
+    DIM = "dim"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some text of a line."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+Line = tuple[Part, ...]
+
+_LEVELS = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
+_STANDINGS = {
+    Committed.YES: Style.GOOD,
+    Committed.NO: Style.CAREFUL,
+    Committed.COMMIT_UNREADABLE: Style.BAD,
+    Committed.OFFSETS_UNREADABLE: Style.BAD,
+}
+
+
+def of(evidence: Evidence) -> Iterator[Line]:
+    """Every line of the report, without secrets."""
+    for line in _lines(evidence):
+        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+
+
+def plain(lines: Iterator[Line]) -> str:
+    """The lines without their styles."""
+    return "\n".join("".join(part.text for part in line).rstrip() for line in lines)
+
+
+def _lines(evidence: Evidence) -> Iterator[Line]:
+    found = verdict.of(evidence)
+    yield (Part(found.text, _LEVELS[found.level]),)
+    yield ()
+    yield from facts(evidence)
+    yield from _batches(evidence)
+    for source in evidence.sources:
+        yield ()
+        yield from of_source(source)
+    for operator in evidence.operators:
+        yield ()
+        yield from _operator(operator)
+    yield from _restarts(evidence)
+    yield from _rest(evidence)
+
+
+def facts(evidence: Evidence) -> Iterator[Line]:
+    """The nine facts, aligned."""
+    for row in rows.facts(evidence):
+        label = Part(f"  {row.name:<{_LABELS}}", Style.HEAD)
+        if row.status == "known":
+            where = f"  ({row.note})" if row.note else ""
+            yield (label, Part(row.value), Part(where, Style.DIM))
+        else:
+            style = Style.BAD if row.status == "unreadable" else Style.CAREFUL
+            yield (label, Part(row.status, style), Part(f"  {row.note}", Style.DIM))
+        if row.inferred:
+            yield (Part(" " * (_LABELS + 2)), Part(f"inferred: {row.inferred}", Style.DIM))
+
+
+def _batches(evidence: Evidence) -> Iterator[Line]:
+    shown = evidence.timeline[-_RECENT:]
+    if not shown:
+        return
+    yield ()
+    batches = evidence.batches
+    yield (
+        Part("Batches", Style.HEAD),
+        Part(
+            f"  {words.spans(batches.offset_spans)} planned,"
+            f" {words.spans(batches.commit_spans)} committed",
+            Style.DIM,
+        ),
+    )
+    longest = max((rows.took_ms(one) or 0 for one in shown), default=0)
+    width = max(len(str(one.batch)) for one in shown)
+    for one in shown:
+        yield _timeline(one, longest, width)
+
+
+def _timeline(shown: BatchSeen, longest: int, width: int) -> Line:
+    took = rows.took_ms(shown)
+    bar = "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
+    records = rows.rows_of(shown)
+    return (
+        Part(f"  {shown.batch:>{width}}  {words.moment(shown.planned_ms):<19}  "),
+        Part(f"{shown.standing.value:<10}", _STANDINGS[shown.standing]),
+        Part(
+            f"{words.number(records):>14} {'rows' if not isinstance(records, Unknown) else '':<4}"
+        ),
+        Part(f"{words.duration(took) if took is not None else '-':>9}  "),
+        Part(bar, Style.DIM),
+    )
+
+
+def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
+    """One source, with what lies between the batch before and the one at hand."""
+    most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
+    about = f"  {shown.described}" if shown.described else ""
+    yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.kind(shown)}{about}"))
+    total = words.number(shown.consumed.total)
+    if not isinstance(shown.consumed.total, Unknown):
+        yield (Part(f"  {total} {shown.consumed.unit}", Style.DIM),)
+    partitions = shown.consumed.partitions
+    width = max((len(one.partition) for one in partitions[:most]), default=0)
+    for one in partitions[:most]:
+        yield _partition(one, width)
+    if len(partitions) > most:
+        more = words.plural(len(partitions) - most, "more partition")
+        yield (Part(f"  {more}", Style.DIM),)
+    for path in shown.files[:most]:
+        yield (Part(f"  {path}"),)
+    if len(shown.files) > most:
+        yield (Part(f"  {words.plural(len(shown.files) - most, 'more file')}", Style.DIM),)
+
+
+def _partition(shown: PartitionChange, width: int) -> Line:
+    style = Style.BAD if shown.change in (Change.WENT_BACK, Change.VANISHED) else Style.DIM
+    count = "" if isinstance(shown.count, Unknown) else f"  {shown.count:+,}"
+    return (
+        Part(f"  {shown.partition:<{width}}  {shown.start or '-'} → {shown.end or '-'}{count}"),
+        Part(f"  {shown.change.value}", style),
+    )
+
+
+def _operator(shown: OperatorSeen) -> Iterator[Line]:
+    name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
+    yield (Part(f"Operator {shown.operator}", Style.HEAD), Part(f"  {name}"))
+    latest = "-" if shown.latest_version is None else str(shown.latest_version)
+    yield (
+        Part(
+            f"  {words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
+            f" {words.number(shown.rows)} rows, latest version {latest},"
+            f" oldest restorable batch {words.number(shown.oldest_batch)}"
+        ),
+    )
+    behind = [s for s in shown.stores if s.latest_version != shown.latest_version]
+    if behind:
+        yield (
+            Part(
+                f"  {words.plural(len(behind), 'store')} at other versions: "
+                + ", ".join(f"{s.partition}/{s.store} at {s.latest_version}" for s in behind[:4]),
+                Style.CAREFUL,
+            ),
+        )
+    for store, families in shown.schema.items():
+        for family in families[:_MOST_LINES]:
+            key = ", ".join(f"{c.name} {c.type}" for c in family.key)
+            value = ", ".join(f"{c.name} {c.type}" for c in family.value)
+            label = store if family.name == "default" else f"{store}/{family.name}"
+            yield (Part(f"  {label}: ", Style.DIM), Part(f"({key}) → ({value})"))
+
+
+def _restarts(evidence: Evidence) -> Iterator[Line]:
+    history = evidence.restart_history
+    if not isinstance(history, Known) or not history.value:
+        return
+    yield ()
+    yield (Part("Restarts", Style.HEAD),)
+    for start in history.value[-_MOST_LINES:]:
+        first = "" if start.first_batch is None else f"  from batch {start.first_batch}"
+        version = f"  Spark {start.spark_version}" if start.spark_version else ""
+        yield (
+            Part(f"  {words.moment(start.at_ms):<19}  {start.sign.value}{first}{version}"),
+            Part(f"  {start.note}", Style.DIM),
+        )
+        if start.error:
+            yield (Part(f"    {start.error.splitlines()[0][:200]}", Style.BAD),)
+
+
+def _rest(evidence: Evidence) -> Iterator[Line]:
+    for ledger in evidence.ledgers:
+        batch = (
+            ledger.batch.reason
+            if isinstance(ledger.batch, Absent | Unknown)
+            else f"last batch {ledger.batch}"
+        )
+        yield ()
+        yield (Part("Sink's ledger", Style.HEAD), Part(f"  {ledger.table}: {batch} {ledger.note}"))
+    if evidence.lease is not None and not evidence.lease.expired(evidence.looked_ms):
+        holder = evidence.lease.holder
+        yield (Part(f"A driver runs: process {holder.pid} on {holder.host}", Style.CAREFUL),)
+    yield ()
+    count = sum(amount.count for amount in evidence.files.values())
+    total = sum(amount.bytes for amount in evidence.files.values())
+    yield (
+        Part("Files", Style.HEAD),
+        Part(f"  {words.plural(count, 'file')}, {words.size(total)}: {_kinds(evidence)}"),
+    )
+    yield from _listed("Nested checkpoints", evidence.nested, Style.CAREFUL)
+    yield from _listed("Not Spark's", evidence.foreign, Style.DIM)
+    unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
+    yield from _listed("Unreadable", unread, Style.BAD, more=evidence.unreadable_more)
+
+
+def _kinds(evidence: Evidence) -> str:
+    return ", ".join(f"{amount.count:,} {kind.value}" for kind, amount in evidence.files.items())
+
+
+def _listed(name: str, shown: Sequence[str], style: Style, *, more: int = 0) -> Iterator[Line]:
+    if not shown:
+        return
+    yield (Part(name, Style.HEAD),)
+    for one in shown[:_MOST_LINES]:
+        yield (Part(f"  {one}", style),)
+    left = len(shown) - _MOST_LINES + more
+    if left > 0:
+        yield (Part(f"  and {left:,} more", Style.DIM),)
+
+
+def settings_changed(shown: Mapping[str, tuple[str, str]]) -> Iterator[Line]:
+    """Settings that differ between two batches; only that they do, where they are secret."""
+    for key, (old, new) in shown.items():
+        if redact.is_secret(key):
+            yield (Part(f"  {key}: ", Style.DIM), Part(redact.REDACTED, Style.CAREFUL))
+            continue
+        yield (Part(f"  {key}: ", Style.DIM), Part(f"{old or '-'} → {new or '-'}", Style.CAREFUL))

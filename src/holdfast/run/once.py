@@ -1,0 +1,165 @@
+"""The guarantee of a sink without a Pipeline: one line in the `foreachBatch` of an existing job.
+
+    <folder>/<name>             the query's checkpoint; the job is `<name>`
+    <folder>/.holdfast/<name>   its lease and its identity
+
+At the first batch the lease is taken and the sinks are prepared, as `holdfast run` does before it
+starts a query; from then on each batch goes the same way.
+"""
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DriverFenced, OptionInvalid
+from holdfast.model import json
+from holdfast.model.batch import Nothing
+from holdfast.model.definition import (
+    Continuously,
+    Declaration,
+    Declared,
+    Job,
+    LedgeredSink,
+    Output,
+    OutputMode,
+)
+from holdfast.model.ids import JobName
+from holdfast.storage import Missing, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.model.lease import Lease
+    from holdfast.run.admission import AdmittedJob
+    from holdfast.run.locations import Base
+    from holdfast.run.query import BatchWriter
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def once(
+    writes: Output | Sequence[Output],
+    *,
+    checkpoint: str,
+    storage: Mapping[str, str] | None = None,
+    adopt: bool = False,
+    dev: bool = False,
+) -> "Once":
+    """A function for `foreachBatch` that writes each batch exactly once.
+
+    `checkpoint` is the query's own `checkpointLocation`. `adopt` is for the first start with a
+    checkpoint that has batches from before: it takes a sink that knows none of them. `dev` allows
+    a checkpoint on storage that does not last.
+    """
+    outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
+    for output in outputs:
+        if not isinstance(output.sink, LedgeredSink):
+            raise OptionInvalid(
+                f"expected sinks with a ledger, found output `{output.name}` of kind"
+                f" {type(output.sink).__name__}",
+                hint="call your own function beside this one, or write to Delta or PostgreSQL",
+            )
+    base, _, name = urls.canonical(checkpoint).rpartition("/")
+    job = Job(
+        name=JobName(name),
+        function=once,
+        reads=(),
+        writes=outputs,
+        trigger=Continuously(),
+        output_mode=OutputMode.APPEND,
+        settings={},
+        declared=Declared(file=checkpoint, line=0),
+    )
+    declaration = Declaration(
+        name=name, checkpoints=base, settings={}, storage=dict(storage or {}), jobs=(job,)
+    )
+    return Once(declaration, adopt=adopt, dev=dev)
+
+
+class Once:
+    """What Spark calls with every batch of an existing job.
+
+    One object serves one query at a time; `close` gives the lease up, as does the process's end.
+    """
+
+    def __init__(self, declaration: Declaration, *, adopt: bool, dev: bool) -> None:
+        self._declaration = declaration
+        self._job = declaration.jobs[0]
+        self._adopt = adopt
+        self._dev = dev
+        self._writer: BatchWriter | None = None
+        self._lost = threading.Event()
+        self._release: weakref.finalize[..., Once] | None = None
+
+    def __call__(self, rows: "DataFrame", batch_id: int) -> None:
+        """Write one batch to every output, or skip what is there."""
+        if self._lost.is_set():
+            raise DriverFenced(
+                f"expected to hold the lease of job `{self._job.name}`, found a higher epoch:"
+                " another driver took over",
+                hint="let this process end; the job runs elsewhere",
+            )
+        if self._writer is None:
+            self._writer = self._started(rows)
+        self._writer(rows, batch_id)
+
+    def close(self) -> None:
+        """Give the lease up, so that the next driver need not wait."""
+        self._writer = None
+        if self._release is not None:
+            self._release()
+
+    def _started(self, rows: "DataFrame") -> "BatchWriter":
+        from holdfast.run import admission, lease, query  # noqa: PLC0415  a declaration needs no pyspark
+        from holdfast.run.batch import OffsetReader  # noqa: PLC0415
+
+        wishes = admission.Wishes(dev=self._dev, accepted=self._accepted())
+        found = admission.admitted(self._declaration, [self._job], wishes)
+        lost = self._lost
+
+        def tell(_: "Lease") -> None:  # it must not hold this object, whose end ends the keeper
+            lost.set()
+
+        keeper = lease.Keeper(found.base.store, tell)
+        self._release = weakref.finalize(self, keeper.close)
+        admitted = found.jobs[0]
+        keeper.keep(admitted.lease)
+        try:
+            _require_same_query(found.base, admitted, rows.sparkSession)
+            query.prepare(admitted.outputs, admitted.life, rows)
+        except BaseException:
+            self._release()
+            raise
+        reader = OffsetReader(found.base.store, self._job.name, admitted.life)
+        return query.BatchWriter(admitted.outputs, reader)
+
+    def _accepted(self) -> frozenset[str]:
+        """What may be lacking: with `adopt`, every batch, but not only some of them."""
+        from holdfast.model.ids import Generation  # noqa: PLC0415
+        from holdfast.run import query  # noqa: PLC0415  a declaration needs no pyspark
+
+        if not self._adopt:
+            return frozenset()
+        opened = query.opened_outputs(self._job, Generation(1), self._declaration.storage)
+        ledgers = [output.ledgered.last_written() for output in opened if output.ledgered]
+        new = all(isinstance(last, Nothing) for last in ledgers)
+        return frozenset({"SINK_BEHIND"}) if new else frozenset()
+
+
+def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSession") -> None:
+    """The checkpoint must be the running query's: offsets of another would pass for its own."""
+    running = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    data = base.store.read(f"{admitted.job.name}/metadata")
+    if running is None or isinstance(data, Missing):
+        return
+    try:
+        owner = json.mapping(json.parse(data.decode())).get("id")
+    except ValueError:
+        return
+    if owner != running:
+        raise OptionInvalid(
+            f"expected the checkpoint of the running query `{running}`, found"
+            f" `{admitted.life.location}`, which is that of `{owner}`",
+            hint="give `checkpoint` the query's own `checkpointLocation`",
+        )

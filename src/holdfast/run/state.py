@@ -1,0 +1,222 @@
+"""The rows of a state store, through Spark's State Data Source, from a copy of the checkpoint.
+
+A copy, because the source writes: up to Spark 4.1 it makes folders that are not there, and up to
+4.2 it opens a store for writing. The copy holds what the source needs and no more:
+
+    metadata   offsets/   commits/   state/<operator>/
+
+A transformWithState operator names its schema files by absolute paths. In the copy they are made
+to name the copy's own, so that a checkpoint that was moved can be read, too.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SparkMissing, StateUnreadable
+from holdfast.model.evidence import Known, OperatorSeen
+from holdfast.model.json import mapping
+from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused
+from holdfast.storage.reader import joined
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EVERYTHING = 1 << 62
+_AT_ONCE = 64
+_OPERATOR_METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
+_CHECKSUM_OF_IT = re.compile(r"state/\d+/_metadata/v2/\.\d+\.crc")
+_SCHEMA_PATH = re.compile(rb'"[^"]*/(state/\d+/_stateSchema/[^"]+)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows to show; `changes` are the first and last batch of a change feed."""
+
+    operator: int
+    batch: int | None
+    changes: tuple[int, int] | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a state store; batch and change are empty unless changes were asked for."""
+
+    part: str
+    partition: int
+    key: str
+    value: str
+    batch: int | None
+    change: str
+
+
+def rows(
+    reader: Reader, top: Children, operator: OperatorSeen, wanted: Wanted, spark: "SparkSession"
+) -> tuple[Row, ...]:
+    """The rows, at most so many of each part of the operator's state."""
+    # State stores report to an endpoint of the driver that only the stream manager registers.
+    _ = spark.streams.active
+    with _copied(reader, top, wanted.operator) as copy:
+        found: list[Row] = []
+        for part, options in _parts(operator):
+            with _told():
+                found += _collected(part, _frame(spark, copy, wanted, options), wanted)
+        return tuple(found)
+
+
+def _parts(operator: OperatorSeen) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """What an operator's state is made of, with the options that name each part."""
+    name = operator.name.value if isinstance(operator.name, Known) else ""
+    if name == "symmetricHashJoin":
+        yield "left", {"joinSide": "left"}
+        yield "right", {"joinSide": "right"}
+        return
+    variables = mapping(operator.properties).get("stateVariables")
+    if isinstance(variables, Sequence) and not isinstance(variables, str):
+        for variable in variables:
+            told = mapping(variable).get("stateName")
+            if isinstance(told, str) and not told.startswith("$"):
+                yield told, {"stateVarName": told}
+        return
+    yield "", {}
+
+
+def _frame(
+    spark: "SparkSession", copy: Path, wanted: Wanted, options: Mapping[str, str]
+) -> "DataFrame":
+    reader = spark.read.format("statestore").option("operatorId", wanted.operator)
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    if wanted.changes is not None:
+        reader = reader.option("readChangeFeed", "true")
+        reader = reader.option("changeStartBatchId", wanted.changes[0])
+        reader = reader.option("changeEndBatchId", wanted.changes[1])
+    elif wanted.batch is not None:
+        reader = reader.option("batchId", wanted.batch)
+    return reader.load(copy.as_uri())
+
+
+def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
+    """The rows as JSON; made here, because Spark's own to_json fails on the rows of a join."""
+    known = [name for name in ("batch_id", "change_type", "partition_id") if name in frame.columns]
+    shown = [name for name in frame.columns if name not in known]
+    keys = [name for name in shown if "key" in name] or shown[:1]
+    values = [name for name in shown if name not in keys]
+    return [
+        Row(
+            part=part,
+            partition=row["partition_id"],
+            key=_json([(name, row[name]) for name in keys]),
+            value=_json([(name, row[name]) for name in values]),
+            batch=row["batch_id"] if "batch_id" in known else None,
+            change=row["change_type"] if "change_type" in known else "",
+        )
+        for row in frame.limit(wanted.limit).collect()
+    ]
+
+
+def _json(columns: Sequence[tuple[str, object]]) -> str:
+    """A single column alone; of several, an object with all of them."""
+    if not columns:
+        return ""
+    shown = columns[0][1] if len(columns) == 1 else dict(columns)
+    return json.dumps(_plain(shown), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _plain(value: object) -> object:
+    """Rows inside of rows, lists and maps as JSON has them; keys of a map become texts."""
+    if isinstance(value, tuple) and hasattr(value, "asDict"):
+        return {str(key): _plain(one) for key, one in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.hex() if isinstance(value, bytes | bytearray) else value
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What Spark cannot read is said in its own words."""
+    from py4j.protocol import (  # noqa: PLC0415
+        Py4JError,
+    )
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> StateUnreadable:
+    """What Spark said, in one sentence: the innermost cause that has one."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": ", "["))]
+    said = next((line for line in reversed(causes) if "[" in line), (causes or lines or [""])[0])
+    return StateUnreadable(
+        f"expected Spark to read the state, found: {said.removeprefix('Caused by').strip(': ')}",
+        hint="ask for a batch whose state is still there: `holdfast inspect` names the oldest",
+    )
+
+
+@contextmanager
+def _copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-state-") as folder:
+        copy = Path(folder) / "checkpoint"
+        wanted = [name for name in ("offsets", "commits") if name in top.folders]
+        paths = [file.name for file in top.files if file.name in ("metadata", ".metadata.crc")]
+        for found in reader.walk([*wanted, f"state/{operator}"]):
+            if isinstance(found, Portion):
+                paths += [joined(found.folder, file.name) for file in found.files]
+        # What is changed on the way must not be held against a checksum of what it was.
+        paths = [path for path in paths if not _CHECKSUM_OF_IT.fullmatch(path)]
+        for start in range(0, len(paths), _AT_ONCE):
+            _copy(reader, copy, paths[start : start + _AT_ONCE])
+        yield copy
+
+
+def _copy(reader: Reader, copy: Path, paths: Sequence[str]) -> None:
+    for piece, data in reader.read([Piece(path=path, most=_EVERYTHING) for path in paths]):
+        if isinstance(data, Missing):
+            continue  # a running query has removed it
+        if isinstance(data, Refused):
+            raise StateUnreadable(
+                f"expected to read `{piece.path}`, found: {data.reason}",
+                hint="run as a user who may read the checkpoint",
+            )
+        target = copy / piece.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(_relocated(piece.path, data, copy))
+
+
+def _relocated(path: str, data: bytes, copy: Path) -> bytes:
+    """The file, with the schema files that it names taken from the copy."""
+    if not _OPERATOR_METADATA.fullmatch(path):
+        return data
+    return _SCHEMA_PATH.sub(rb'"%b/\1"' % copy.as_uri().encode(), data)
+
+
+@contextmanager
+def session(*, debug: bool) -> "Iterator[SparkSession]":
+    """A session of its own, for as long as rows are read."""
+    try:
+        import pyspark  # noqa: F401, PLC0415  only to see whether it is there
+    except ImportError as error:
+        raise SparkMissing(
+            "expected Spark, through which state is read, found no `pyspark`",
+            hint="pip install 'holdfast[spark]'",
+        ) from error
+    from holdfast.run import session as sessions  # noqa: PLC0415  pyspark is known to be there
+
+    given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    spark = sessions.build("holdfast state", master=None, given=given, on_s3=False, debug=debug)
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,121 @@
+"""Shutting out the drivers of lower epochs by a commit to the table.
+
+The fence is a commit of the app transaction with the new epoch. A driver that looked at the table
+before it loses against it, because it must create the very log entry that the fence took; one
+that looks later sees the higher epoch.
+
+The older driver may be alive and commit every few milliseconds, while opening a table takes tens
+of them. So the table is opened once, and from there its log is followed entry by entry, as the
+older driver does: whoever creates the next entry first wins it.
+"""
+
+import json
+from typing import TYPE_CHECKING
+
+import deltalake
+
+from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
+from holdfast.sinks import contract
+from holdfast.sinks.delta import ledger, log
+from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.table import Place
+from holdfast.storage import Folder, Missing, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_OPENINGS = 20
+_ENTRIES = 10_000
+_GONE = Unknown(reason=ledger.CLEANED)
+
+
+def fence(
+    place: Place,
+    store: Folder,
+    life: Life,
+    app_id: str,
+    schema: "StructType",
+    spark: "SparkSession",
+) -> None:
+    """Create the table if there is none, and shut out drivers of lower epochs."""
+    for _ in range(_OPENINGS):
+        table = place.open()
+        if table is None:
+            place.create(life, app_id, schema)
+            continue
+        last = ledger.last_written(table, app_id)
+        if isinstance(last, Unknown) or _is_ours(last, life):
+            return
+        if last.epoch >= life.epoch:
+            raise contract.fenced(life, last.epoch)
+        if not tables.native_append(table):
+            _commit_by_spark(place, life, app_id, last, spark)
+        elif _commit_at_end(store, table, life, app_id, last):
+            return
+    raise contract.contended(place.path)
+
+
+def _is_ours(last: Written | Nothing, life: Life) -> bool:
+    """Whether this very driver has fenced the table: another base may have the same epoch."""
+    return last.epoch == life.epoch and last.location in (life.location, _GONE)
+
+
+def _commit_at_end(
+    store: Folder, table: deltalake.DeltaTable, life: Life, app_id: str, last: Written | Nothing
+) -> bool:
+    """Create the first log entry that is free; False if the table has to be opened anew."""
+    partition_by = tuple(table.metadata().partition_columns)
+    version = table.version() + 1
+    for _ in range(_ENTRIES):
+        data = store.read(log.path(version))
+        if isinstance(data, Missing):
+            batch = last.batch if isinstance(last, Written) else None
+            transaction = ledger.pack(life.epoch, batch)
+            said = ledger.of_start(life, app_id, last)
+            if store.write(
+                log.path(version),
+                log.commit_text(app_id, transaction, said, partition_by, ()),
+                create=True,
+            ):
+                return True
+            continue
+        moved = _moved(last, data, app_id)
+        if isinstance(moved, Unknown) or moved.epoch >= life.epoch:
+            return False
+        last, version = moved, version + 1
+    return False
+
+
+def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothing | Unknown:
+    """What the table holds for the job after one more commit."""
+    for line in data.splitlines():
+        action = json.loads(line) if line else {}
+        operation = action.get("commitInfo", {}).get("operation")
+        if "metaData" in action or "protocol" in action or operation == ledger.RESTORE:
+            return Unknown(reason="the commit changes more than rows")
+        if action.get("txn", {}).get("appId") == app_id:
+            return ledger.last_in_commit(data, app_id, action["txn"]["version"])
+    return last
+
+
+def _commit_by_spark(
+    place: Place, life: Life, app_id: str, last: LastWritten, spark: "SparkSession"
+) -> None:
+    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+
+    tables.require_exclusive_commits(place, spark)
+    batch = last.batch if isinstance(last, Written) else None
+    empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
+    try:
+        (
+            empty.write.format("delta")
+            .mode("append")
+            .option("txnAppId", app_id)
+            .option("txnVersion", ledger.pack(life.epoch, batch))
+            .option("userMetadata", ledger.of_start(life, app_id, last))
+            .save(urls.for_spark(place.path))
+        )
+    except PySparkException as error:
+        if "DELTA_CONCURRENT" not in str(error):
+            raise

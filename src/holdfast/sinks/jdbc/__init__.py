@@ -1,0 +1,5 @@
+"""Sinks in any database that Spark can write through JDBC."""
+
+from holdfast.sinks.jdbc.sink import JdbcSink
+
+__all__ = ["JdbcSink"]

@@ -1,0 +1,218 @@
+"""A JDBC connection of the driver's, made by Spark's own connection providers.
+
+Spark knows how to find the driver's class among `spark.jars` and how to log in; holdfast adds
+nothing to that, and needs no client library of its own.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from holdfast.errors import HoldfastError, SinkRefused, SinkUnavailable
+from holdfast.model.definition import JdbcAppend, JdbcUpsert
+from holdfast.sinks.jdbc import dialect as dialects
+from holdfast.sinks.secret import secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Value = str | int | None
+
+_LOCK_SECONDS = 30
+_AWAY = ("08", "57P", "40", "70100", "HYT")
+_AWAY_CLASSES = ("Transient", "Timeout", "Connection")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A database, and how to log in; the password itself is looked up when it is needed."""
+
+    url: str
+    user: str | None
+    password: str | None
+    options: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(sink: JdbcAppend | JdbcUpsert) -> "Address":
+        """Where a sink is."""
+        return Address(
+            url=sink.url,
+            user=sink.user,
+            password=sink.password,
+            options=tuple(sink.options.items()),
+        )
+
+    def settings(self) -> dict[str, str]:
+        """What Spark's JDBC reader and writer are told, the password too."""
+        driver = dialects.driver_of(self.url)
+        found = {**({"driver": driver} if driver else {}), **dict(self.options)}
+        if self.user is not None:
+            found["user"] = self.user
+        if self.password is not None:
+            found["password"] = secret(self.password)
+        return found
+
+
+class Connection:
+    """One connection; statements commit one by one except inside `transaction`."""
+
+    def __init__(self, spark: "SparkSession", address: Address) -> None:
+        self._address = address
+        jvm = spark._jvm  # noqa: SLF001  the only way to Spark's classes
+        assert jvm is not None  # noqa: S101  a session that runs has one
+        settings = jvm.java.util.HashMap()
+        for key, value in address.settings().items():
+            settings.put(key, value)
+        scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(settings)
+        with self.explained("the database"):
+            options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
+                dialects.for_spark(address.url), "holdfast_ledger", scala
+            )
+            dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(
+                dialects.for_spark(address.url)
+            )
+            self._java: JavaObject = dialect.createConnectionFactory(options).apply(-1)
+
+    def execute(
+        self, text: str, *values: str | int, locks: bool = False
+    ) -> list[tuple[Value, ...]]:
+        """Run a statement with its values bound, and give its rows if it has some."""
+        statement = self._java.prepareStatement(text)
+        try:
+            if locks:
+                statement.setQueryTimeout(_LOCK_SECONDS)
+            for index, value in enumerate(values, start=1):
+                _bind(statement, index, value)
+            return _rows(statement.getResultSet()) if statement.execute() else []
+        finally:
+            statement.close()
+
+    def columns(self, table: str) -> list[str] | None:
+        """The names of a table's columns, or None where there is no such table."""
+        try:
+            statement = self._java.prepareStatement(f"SELECT * FROM {table} WHERE 1 = 0")
+            try:
+                found = statement.executeQuery().getMetaData()
+                count = found.getColumnCount()
+                return [str(found.getColumnLabel(i)) for i in range(1, count + 1)]
+            finally:
+                statement.close()
+        except Py4JJavaError as error:
+            if _is_away(error):
+                raise
+            return None
+
+    def tables(self, schema: str | None, prefix: str) -> list[str]:
+        """The tables whose name begins so, in a schema or in the connection's own."""
+        own = self._java.getSchema() or self._java.getCatalog()
+        found = self._java.getMetaData().getTables(None, None, f"{prefix}%", None)
+        names = []
+        while found.next():
+            place = found.getString("TABLE_SCHEM") or found.getString("TABLE_CAT")
+            name = str(found.getString("TABLE_NAME"))
+            if name.startswith(prefix) and place == (schema or own):
+                names.append(name)
+        found.close()
+        return names
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self._java.setAutoCommit(False)
+        try:
+            yield
+            self._java.commit()
+        except BaseException:
+            with contextlib.suppress(Py4JError):
+                self._java.rollback()
+            raise
+        finally:
+            with contextlib.suppress(Py4JError):
+                self._java.setAutoCommit(True)
+
+    @contextlib.contextmanager
+    def explained(self, table: str) -> Iterator[None]:
+        """Turn what the database says into holdfast's errors."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except Py4JJavaError as error:
+            raise self._explained(table, error) from None  # the cause may hold the login
+
+    def _explained(self, table: str, error: Py4JJavaError) -> HoldfastError:
+        reason = said(error)
+        if "No suitable driver" in reason or "ClassNotFound" in str(error.java_exception):
+            return SinkRefused(
+                f"expected a JDBC driver for `{self._address.url}`, found: {reason}",
+                hint="put its jar into `spark.jars`, and its class into the sink's options as"
+                " `driver`",
+            )
+        if _is_away(error):
+            return SinkUnavailable(
+                f"expected to use `{table}` at `{self._address.url}`, found: {reason}",
+                hint="check that the server runs and takes connections; the batch runs again",
+            )
+        return SinkRefused(
+            f"expected to use `{table}` at `{self._address.url}`, found: {reason}",
+            hint="check the login, its rights and the table; nothing of the batch was written",
+        )
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(Py4JError):
+            self._java.close()
+
+    def alive(self) -> bool:
+        """Whether the server still answers."""
+        try:
+            return bool(self._java.isValid(5))
+        except Py4JError:
+            return False
+
+
+def said(error: Py4JJavaError) -> str:
+    """The first line of what the database says, or Spark if it was Spark."""
+    java = error.java_exception
+    while java.getCause() is not None and "SQL" not in java.getClass().getName():
+        java = java.getCause()
+    text = str(java.getMessage() or java.getClass().getSimpleName()).strip()
+    return text.splitlines()[0] if text else "no reason given"
+
+
+def _is_away(error: Py4JJavaError) -> bool:
+    """Whether the server, not the statement, is what failed; by the SQL state, then the class."""
+    java = error.java_exception
+    while java is not None:
+        name = str(java.getClass().getName())
+        if "SQL" in name or "PSQL" in name:
+            state = str(java.getSQLState() or "")
+            return state.startswith(_AWAY) or any(part in name for part in _AWAY_CLASSES)
+        java = java.getCause()
+    return False
+
+
+def _bind(statement: JavaObject, index: int, value: str | int) -> None:
+    match value:
+        case int():
+            statement.setLong(index, value)
+        case str():
+            statement.setString(index, value)
+
+
+def _rows(found: JavaObject) -> list[tuple[Value, ...]]:
+    count = found.getMetaData().getColumnCount()
+    rows: list[tuple[Value, ...]] = []
+    while found.next():
+        rows.append(tuple(_plain(found.getObject(i)) for i in range(1, count + 1)))
+    return rows
+
+
+def _plain(value: object) -> Value:
+    if value is None or isinstance(value, int | str):
+        return value
+    return str(value)

@@ -1,0 +1,150 @@
+"""The ledger, by JDBC: the same two tables that the PostgreSQL sinks keep, in plain SQL.
+
+    holdfast_ledger           one row a job, generation and output: where the sink stands
+    holdfast_ledger_history   the last batches, for those that come again
+
+The row is locked by every transaction that writes a batch, and by every driver that starts: one
+waits for the other, and who comes second sees what the first left.
+"""
+
+from py4j.protocol import Py4JJavaError
+
+from holdfast.model import json
+from holdfast.model.batch import Batch, LedgerKey, Life, Standing, Unknown
+from holdfast.model.ids import BatchId, Digest, Epoch
+from holdfast.sinks import contract
+from holdfast.sinks.jdbc.connection import Connection
+from holdfast.sinks.jdbc.dialect import Dialect
+
+KEPT = 100
+LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
+
+
+class Ledger:
+    """One row of the ledger, and its history."""
+
+    def __init__(self, dialect: Dialect, schema: str | None, key: LedgerKey) -> None:
+        self._dialect = dialect
+        place = (schema,) if schema else ()
+        self._ledger = dialect.quoted(*place, LEDGER)
+        self._history = dialect.quoted(*place, HISTORY)
+        self._key: tuple[str | int, ...] = (key.job, key.generation, key.output)
+        q = dialect.quoted
+        self._ours = f"WHERE {q('job')} = ? AND {q('generation')} = ? AND {q('output')} = ?"
+
+    def create(self, connection: Connection) -> None:
+        """Make the tables that are missing."""
+        for table, statement in ((self._ledger, self._create), (self._history, self._create_past)):
+            if connection.columns(table) is not None:
+                continue
+            try:
+                connection.execute(statement())
+            except Py4JJavaError:
+                if connection.columns(table) is None:  # otherwise another driver was first
+                    raise
+
+    def fence(self, connection: Connection, life: Life) -> None:
+        """Put this driver's epoch, so that no older one can write any more."""
+        if not connection.execute(self._look(lock=False), *self._key):
+            self._begin(connection)
+        with connection.transaction():
+            row = connection.execute(self._look(lock=True), *self._key, locks=True)[0]
+            epoch, location = Epoch(int(row[0] or 0)), row[1]
+            if epoch > life.epoch or (epoch == life.epoch and location != life.location):
+                raise contract.fenced(life, epoch)
+            q = self._dialect.quoted
+            connection.execute(
+                f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ? {self._ours}",
+                *(life.epoch, life.location),
+                *self._key,
+            )
+
+    def standing(self, connection: Connection, *, lock: bool) -> Standing:
+        """Where the sink stands; with `lock`, it stays so until the transaction ends."""
+        rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
+        if not rows:
+            return Standing(epoch=Epoch(0), batch=None)
+        epoch, _, batch = rows[0]
+        return Standing(
+            epoch=Epoch(int(epoch or 0)), batch=None if batch is None else BatchId(int(batch))
+        )
+
+    def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
+        """The digest that an earlier batch was written with."""
+        q = self._dialect.quoted
+        rows = connection.execute(
+            f"SELECT {q('digest')} FROM {self._history} {self._ours} AND {q('batch')} = ?",
+            *self._key,
+            batch,
+        )
+        if not rows:
+            return Unknown(reason=f"the ledger keeps the last {KEPT} batches, and it is none")
+        return Digest(str(rows[0][0]))
+
+    def record(self, connection: Connection, batch: Batch, rows: int) -> None:
+        """Inside the transaction that writes the rows: note the batch."""
+        q, offsets = self._dialect.quoted, json.canonical(batch.offsets)
+        value = self._dialect.json_value
+        connection.execute(
+            f"DELETE FROM {self._history} {self._ours} AND ({q('batch')} <= ? OR {q('batch')} = ?)",
+            *self._key,
+            *(batch.id - KEPT, batch.id),
+        )
+        names = ("job", "generation", "output", "batch", "epoch", "digest", "offsets", "rows")
+        listed = ", ".join(q(name) for name in (*names, "written_at"))
+        connection.execute(
+            f"INSERT INTO {self._history} ({listed})"
+            f" VALUES (?, ?, ?, ?, ?, ?, {value}, ?, CURRENT_TIMESTAMP)",
+            *self._key,
+            *(batch.id, batch.life.epoch, batch.digest, offsets, rows),
+        )
+        connection.execute(
+            f"UPDATE {self._ledger} SET {q('batch')} = ?, {q('digest')} = ?,"
+            f" {q('offsets')} = {value}, {q('rows')} = ?, {q('written_at')} = CURRENT_TIMESTAMP"
+            f" {self._ours}",
+            *(batch.id, batch.digest, offsets, rows),
+            *self._key,
+        )
+
+    def _begin(self, connection: Connection) -> None:
+        q = self._dialect.quoted
+        names = ", ".join(
+            q(n) for n in ("job", "generation", "output", "epoch", "location", "tables")
+        )
+        try:
+            connection.execute(
+                f"INSERT INTO {self._ledger} ({names}) VALUES (?, ?, ?, 0, '', '')",
+                *self._key,
+            )
+        except Py4JJavaError:
+            if not connection.execute(self._look(lock=False), *self._key):
+                raise  # otherwise another driver was first
+
+    def _look(self, *, lock: bool) -> str:
+        q = self._dialect.quoted
+        columns = ", ".join(q(name) for name in ("epoch", "location", "batch"))
+        return f"SELECT {columns} FROM {self._ledger} {self._ours}{' FOR UPDATE' if lock else ''}"
+
+    def _create(self) -> str:
+        d = self._dialect
+        q = d.quoted
+        return (
+            f"CREATE TABLE {self._ledger} ({q('job')} {d.name} NOT NULL,"
+            f" {q('generation')} {d.whole} NOT NULL, {q('output')} {d.name} NOT NULL,"
+            f" {q('epoch')} {d.whole} NOT NULL, {q('location')} {d.text} NOT NULL,"
+            f" {q('tables')} {d.text} NOT NULL, {q('batch')} {d.whole}, {q('digest')} {d.name},"
+            f" {q('offsets')} {d.json}, {q('rows')} {d.whole}, {q('written_at')} {d.time} NULL,"
+            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}))"
+        )
+
+    def _create_past(self) -> str:
+        d = self._dialect
+        q = d.quoted
+        return (
+            f"CREATE TABLE {self._history} ({q('job')} {d.name} NOT NULL,"
+            f" {q('generation')} {d.whole} NOT NULL, {q('output')} {d.name} NOT NULL,"
+            f" {q('batch')} {d.whole} NOT NULL, {q('epoch')} {d.whole} NOT NULL,"
+            f" {q('digest')} {d.name} NOT NULL, {q('offsets')} {d.json} NOT NULL,"
+            f" {q('rows')} {d.whole} NOT NULL, {q('written_at')} {d.time} NOT NULL,"
+            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')}))"
+        )

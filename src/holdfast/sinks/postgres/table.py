@@ -1,0 +1,252 @@
+"""A PostgreSQL table with a job's ledger beside it: how every batch is written.
+
+    1  look at the ledger                 skip what is there, stop where a newer driver was
+    2  look at the table's columns        a mismatch is found before a row is sent
+    3  stage the rows                     large batches: executors, each in tables of its own
+    4  begin; lock the ledger's row       a driver that starts waits here, and so do we
+    5  decide again, under the lock       the answer holds until the commit
+    6  put the rows                       COPY from the driver, or move what was staged
+    7  note the batch in the ledger
+    8  commit                             rows and ledger become visible together
+
+What dies where, and what the next start finds:
+
+    driver in 1 to 3      the ledger at the batch before; staging that its start sweeps away
+    driver in 4 to 7      the same: the server rolls back when the connection ends
+    driver in 8           either all of it or nothing; the batch runs again and the ledger tells
+    driver after 8        the batch is in the ledger: it is skipped, its plan runs for the state
+    executor in 3         Spark runs the task again, into another staging table
+    server in 3           the driver or the task has an error; the batch runs again
+    server after 3        staging tables that exist and are empty: the counts do not match, and the
+                          batch runs again
+    server in 4 to 8      as with the driver
+    connection in 8       not known whether it was committed: the batch runs again, and the ledger
+                          tells
+
+A driver that hangs inside 4 to 8 holds the lock of the ledger's row. The one that takes over has
+a higher epoch; it waits a little, then ends the older one's connections, which rolls them back.
+"""
+
+import contextlib
+import weakref
+from typing import TYPE_CHECKING, Protocol
+
+import psycopg
+import pyarrow as pa
+from psycopg import errors as pg
+from psycopg import sql
+
+from holdfast.errors import SinkUnavailable
+from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.definition import PostgresAppend, PostgresUpsert
+from holdfast.sinks import contract
+from holdfast.sinks.batch_size import BatchSize
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.postgres import columns as table_columns
+from holdfast.sinks.postgres import connect, staging
+from holdfast.sinks.postgres.columns import Fit, Found
+from holdfast.sinks.postgres.connect import Server
+from holdfast.sinks.postgres.encode import Column
+from holdfast.sinks.postgres.ledger import Key, Ledger
+from holdfast.sinks.postgres.staging import Place, Staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_LOCK_MS = 3_000
+_ATTEMPTS = 5
+_END_OLDER = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE starts_with(application_name, %(prefix)s) AND pid <> pg_backend_pid()
+  AND substr(application_name, length(%(prefix)s) + 1) ~ '^[0-9]+$'
+  AND substr(application_name, length(%(prefix)s) + 1)::bigint < %(epoch)s"""
+
+
+def _nothing() -> None:
+    """There is no connection to end."""
+
+
+class Rows(Protocol):
+    """What an append and an upsert do differently."""
+
+    def definitions(
+        self, connection: psycopg.Connection, schema: "StructType"
+    ) -> list[sql.Composable]:
+        """The columns and constraints of a table that is made for the rows."""
+        ...
+
+    def fitting(
+        self, connection: psycopg.Connection, schema: "StructType", found: tuple[Found, ...]
+    ) -> Fit:
+        """How the rows are written to the columns found; raises SchemaMismatch."""
+        ...
+
+    def put(
+        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: pa.Table
+    ) -> int:
+        """Inside the transaction: put rows that the driver holds; returns how many."""
+        ...
+
+    def move(
+        self, connection: psycopg.Connection, columns: tuple[Column, ...], staged: list[Staged]
+    ) -> None:
+        """Inside the transaction: move what the executors staged."""
+        ...
+
+
+class LedgeredTable:
+    """One table and one ledger row, which change in one transaction."""
+
+    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: Key, rows: Rows) -> None:
+        self.identifier = sql.Identifier(sink.schema, sink.table)
+        self._sink = sink
+        self._rows = rows
+        self._server = Server(connection=sink.connection, password=sink.password)
+        self._ledger = Ledger(sink.schema, sink.table, key)
+        self._prefix = staging.prefix(key)
+        self._size = BatchSize()
+        self._connection: psycopg.Connection | None = None
+        self._ending: Callable[[], object] = _nothing
+
+    @property
+    def name(self) -> str:
+        """The table's name, for people."""
+        return f"{self._sink.schema}.{self._sink.table}"
+
+    def last_written(self) -> LastWritten:
+        """What the sink holds for the job, from its ledger."""
+        with self._server.connect("holdfast") as connection, self._explained():
+            return self._ledger.last_written(connection)
+
+    def prepare(self, life: Life, schema: "StructType") -> None:
+        """Make what is missing, check the columns, fence older drivers, sweep what they left."""
+        self.close()
+        connection = self._connected(life)
+        with self._explained():
+            with connection.transaction():
+                self._create(connection, schema)
+                self._rows.fitting(connection, schema, self._found(connection))
+                self._ledger.create(connection)
+            self._fence(connection, life)
+            staging.sweep(connection, self._place(()), life.epoch)
+
+    def write(self, batch: Batch, rows: "DataFrame") -> Decision:
+        """Write the rows and the ledger in one transaction, or skip what is there."""
+        connection = self._connected(batch.life)
+        with self._explained():
+            try:
+                decision = self._decide(connection, batch, lock=False)
+            except psycopg.OperationalError:
+                # Nothing was begun: a connection that went stale between batches is made anew.
+                connection = self._connected(batch.life)
+                decision = self._decide(connection, batch, lock=False)
+            if decision is Decision.SKIP:
+                return Decision.SKIP
+            fit = self._rows.fitting(connection, rows.schema, self._found(connection))
+            selected = fit.select(rows)
+            if self._size.small(batch):
+                return self._write_collected(connection, batch, fit, self._size.collected(selected))
+            staged = staging.by_executors(self._place(fit.columns), batch, selected)
+            return self._write_staged(connection, batch, fit, staged)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection = None
+        self._ending()
+
+    def _write_collected(
+        self, connection: psycopg.Connection, batch: Batch, fit: Fit, rows: pa.Table
+    ) -> Decision:
+        with connection.transaction():
+            if self._decide(connection, batch, lock=True) is Decision.SKIP:
+                return Decision.SKIP
+            count = self._rows.put(connection, fit.columns, rows)
+            self._ledger.record(connection, batch, count)
+        return Decision.WRITE
+
+    def _write_staged(
+        self, connection: psycopg.Connection, batch: Batch, fit: Fit, staged: list[Staged]
+    ) -> Decision:
+        count = sum(one.rows for one in staged)
+        with connection.transaction():
+            if self._decide(connection, batch, lock=True) is Decision.SKIP:
+                return Decision.SKIP
+            self._require_all(connection, batch, staged)
+            self._rows.move(connection, fit.columns, staged)
+            self._ledger.record(connection, batch, count)
+        self._size.saw(count, sum(one.size for one in staged))
+        with contextlib.suppress(psycopg.Error):  # what is left now is swept another time
+            staging.sweep(connection, self._place(()), batch.life.epoch)
+        return Decision.WRITE
+
+    def _require_all(
+        self, connection: psycopg.Connection, batch: Batch, staged: list[Staged]
+    ) -> None:
+        """Every staged table must hold what its task reported: a crash of the server empties it."""
+        for one in staged:
+            statement = sql.SQL("SELECT count(*) FROM {}").format(one.table)
+            found = connection.execute(statement).fetchall()[0][0]
+            if found != one.rows:
+                raise SinkUnavailable(
+                    f"expected {one.rows} staged rows of batch {batch.id} for `{self.name}`, found"
+                    f" {found}: the server lost unlogged tables in a crash",
+                    hint="let the batch run again; nothing of it was written",
+                )
+
+    def _decide(self, connection: psycopg.Connection, batch: Batch, *, lock: bool) -> Decision:
+        standing = self._ledger.standing(connection, lock=lock)
+        return contract.decide(
+            batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
+        )
+
+    def _fence(self, connection: psycopg.Connection, life: Life) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}")
+                    self._ledger.fence(connection, life)
+            except pg.LockNotAvailable:
+                # Read without the lock: only who is older than this driver is ended.
+                standing = self._ledger.standing(connection, lock=False)
+                if standing.epoch > life.epoch:
+                    raise contract.fenced(life, standing.epoch) from None
+                ended = {"prefix": self._prefix, "epoch": life.epoch}
+                connection.execute(_END_OLDER, ended)
+            else:
+                return
+        raise contract.contended(self.name)
+
+    def _create(self, connection: psycopg.Connection, schema: "StructType") -> None:
+        if self._found(connection):
+            return
+        # IF NOT EXISTS alone fails for one of two drivers that start at once.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('holdfast_ledger'))")
+        body = sql.SQL(", ").join(self._rows.definitions(connection, schema))
+        create = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self.identifier, body)
+        connection.execute(create)
+
+    def _found(self, connection: psycopg.Connection) -> tuple[Found, ...]:
+        return table_columns.of_table(connection, self.identifier.as_string())
+
+    def _place(self, columns: tuple[Column, ...]) -> Place:
+        return Place(
+            server=self._server,
+            schema=self._sink.schema,
+            table=self.name,
+            prefix=self._prefix,
+            columns=columns,
+        )
+
+    def _connected(self, life: Life) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._ending()
+            self._connection = self._server.connect(f"{self._prefix}{life.epoch}")
+            # A contract without an end: the connection ends with the sink.
+            self._ending = weakref.finalize(self, self._connection.close)
+        return self._connection
+
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        return connect.explained(self._server, self.name)

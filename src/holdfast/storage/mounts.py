@@ -1,0 +1,19 @@
+"""Which file system a path of this machine is on."""
+
+from pathlib import Path
+
+
+def file_system(path: str) -> str:
+    """The type of the file system, by the longest mount point above; empty if it cannot be told."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    best = ("", "")
+    for line in lines:
+        mount, _, rest = line.partition(" - ")
+        point = mount.split()[4]
+        above = path == point or path.startswith(point.rstrip("/") + "/")
+        if above and len(point) >= len(best[0]):
+            best = (point, rest.split()[0])
+    return best[1]

@@ -1,0 +1,517 @@
+"""What is found in checkpoints on disk: each code at one that shows it, and nothing else there."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from tests import checkpoint_files as files
+from tests.adapters.delta_driving import Driver
+from tests.diagnosing import codes, diagnosed, reading, reading_files, recorded
+from tests.looking import NOW_MS, stamps
+
+from holdfast.decode import lease as lease_format
+from holdfast.model.finding import Code, Diagnosis, Judgement
+from holdfast.model.ids import Epoch, JobName
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.restart import Runs, SinkAct, Stage
+from holdfast.model.spark_version import SparkVersion
+
+Make = Callable[[Path], Diagnosis]
+CASES: dict[str, tuple[set[Code], Make]] = {}
+
+
+def _shows(*expected: Code) -> Callable[[Make], Make]:
+    def added(make: Make) -> Make:
+        CASES[make.__name__.strip("_").replace("_", " ")] = (set(expected), make)
+        return make
+
+    return added
+
+
+@_shows()
+def _at_rest(folder: Path) -> Diagnosis:
+    return diagnosed(files.write(folder / "c"))
+
+
+@_shows(Code.PENDING_BATCH)
+def _one_batch_pending(folder: Path) -> Diagnosis:
+    return diagnosed(files.write(folder / "c", committed=2))
+
+
+@_shows(Code.PENDING_BATCH, Code.BATCHES_SKIPPED)
+def _two_batches_pending(folder: Path) -> Diagnosis:
+    return diagnosed(files.write(folder / "c", committed=1))
+
+
+@_shows(Code.OFFSET_BEFORE_MISSING)
+def _the_entry_before_is_missing(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=4, committed=4)
+    (location / "offsets/2").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.OFFSET_GAP)
+def _an_older_offset_entry_is_missing(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=5, committed=5)
+    (location / "offsets/2").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.COMMIT_GAP)
+def _an_older_commit_is_missing(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "commits/1").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.COMMIT_AHEAD)
+def _a_commit_without_offsets(folder: Path) -> Diagnosis:
+    return diagnosed(files.write(folder / "c", planned=3, committed=4))
+
+
+@_shows(Code.OFFSETS_GONE)
+def _commits_and_no_offsets(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    shutil.rmtree(location / "offsets")
+    return diagnosed(location)
+
+
+@_shows(Code.LOCATION_NOT_EMPTY)
+def _state_and_no_logs(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=0, committed=0)
+    (location / "commits/notes.txt").write_text("a stray file")
+    return diagnosed(location)
+
+
+@_shows(Code.ENTRY_UNREADABLE)
+def _the_last_commit_is_empty(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "commits/2").write_bytes(b"")
+    return diagnosed(location)
+
+
+@_shows(Code.FILE_UNREADABLE)
+def _an_older_entry_is_empty(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "offsets/0").write_bytes(b"")
+    return diagnosed(location)
+
+
+@_shows(Code.LOG_VERSION_UNKNOWN)
+def _a_commit_of_a_later_spark(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "commits/2").write_text('v3\n{"nextBatchWatermarkMs":0}')
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCES_CHANGED)
+def _a_source_more(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    with (location / "offsets/2").open("a") as entry:
+        entry.write('\n{"orders":{"0":1}}')
+    return diagnosed(location)
+
+
+@_shows(Code.METADATA_MISSING)
+def _no_metadata(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "metadata").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.METADATA_UNREADABLE)
+def _metadata_of_nobody(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    (location / "metadata").write_text("{}")
+    return diagnosed(location)
+
+
+@_shows(Code.PENDING_BATCH, Code.CHECKSUM_LEFT)
+def _a_commit_removed_without_its_checksum(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", committed=2)
+    (location / "commits/.2.crc").write_bytes(b"crc\0")
+    return diagnosed(location)
+
+
+def _written(folder: Path, batches: int) -> str:
+    """A table that holds so many batches of the job `j`."""
+    driver = Driver(folder / "table").start()
+    for batch in range(batches):
+        driver.process(batch)
+    return str(folder / "table")
+
+
+def _over_a_table(
+    folder: Path, *, committed: int, written: int, planned: int | None = None
+) -> Path:
+    location = files.write(folder / "j", planned=planned or committed, committed=committed)
+    table = _written(folder, written)
+    write = {"kind": "DeltaAppend", "name": "t", "path": table}
+    recorded(location, job="j", generation=1, writes=[write])
+    return location
+
+
+@_shows()
+def _a_sink_that_agrees(folder: Path) -> Diagnosis:
+    found = diagnosed(_over_a_table(folder, committed=3, written=3))
+    assert [one.act for one in found.restart.sinks] == [SinkAct.WRITE]
+    return found
+
+
+@_shows(Code.PENDING_BATCH)
+def _a_batch_that_the_sink_has_written(folder: Path) -> Diagnosis:
+    found = diagnosed(_over_a_table(folder, planned=3, committed=2, written=3))
+    assert [one.act for one in found.restart.sinks] == [SinkAct.SKIP]
+    assert found.judgement is Judgement.SAFE
+    return found
+
+
+@_shows(Code.PENDING_BATCH, Code.BATCHES_SKIPPED)
+def _commits_gone_of_batches_that_the_sink_holds(folder: Path) -> Diagnosis:
+    found = diagnosed(_over_a_table(folder, planned=4, committed=1, written=4))
+    assert Code.SINK_AHEAD not in codes(found)
+    assert found.judgement is Judgement.SAFE
+    return found
+
+
+@_shows(Code.SINK_AHEAD)
+def _a_checkpoint_taken_back(folder: Path) -> Diagnosis:
+    return diagnosed(_over_a_table(folder, committed=2, written=5))
+
+
+@_shows(Code.SINK_SKIPS)
+def _a_checkpoint_taken_back_by_one(folder: Path) -> Diagnosis:
+    return diagnosed(_over_a_table(folder, committed=2, written=3))
+
+
+@_shows(Code.SINK_BEHIND)
+def _a_table_taken_back(folder: Path) -> Diagnosis:
+    return diagnosed(_over_a_table(folder, committed=3, written=2))
+
+
+@_shows(Code.SINK_NOT_CLEARED)
+def _a_reset_checkpoint_over_a_table(folder: Path) -> Diagnosis:
+    location = files.write(folder / "j", planned=0, committed=0)
+    deltalake.write_deltalake(str(folder / "table"), pa.table({"id": [1]}))
+    recorded(location, sink=f"DeltaSink[{folder / 'table'}]")
+    return diagnosed(location)
+
+
+@_shows(Code.SINK_AHEAD)
+def _a_reset_checkpoint_over_the_output_of_a_file_sink(folder: Path) -> Diagnosis:
+    location = files.write(folder / "j", planned=0, committed=0)
+    (folder / "out/_spark_metadata").mkdir(parents=True)
+    for name in ("8", "9.compact", "10"):
+        (folder / "out/_spark_metadata" / name).write_text("v1")
+    recorded(location, sink=f"FileSink[{folder / 'out'}]")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_LOG_DAMAGED)
+def _an_empty_entry_of_a_source(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (location / "sources/0/1").write_bytes(b"")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_LOG_AHEAD)
+def _files_listed_and_not_planned(folder: Path) -> Diagnosis:
+    found = diagnosed(reading_files(folder / "c", listed=5))
+    assert found.restart.runs is Runs.SURELY
+    return found
+
+
+@_shows(Code.SOURCE_LOG_BEHIND)
+def _a_source_log_that_is_gone(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    shutil.rmtree(location / "sources")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_WENT_BACK, Code.SOURCE_LOG_AHEAD)
+def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    entry = (location / "offsets/2").read_text().replace('"logOffset": 2', '"logOffset": 0')
+    (location / "offsets/2").write_text(entry)
+    return diagnosed(location)
+
+
+@_shows(Code.PENDING_BATCH, Code.SOURCE_FILES_GONE)
+def _a_file_of_the_batch_is_gone(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (location / "commits/2").unlink()
+    (folder / "landing/2.json").unlink()
+    return diagnosed(location)
+
+
+def _reading_a_table(folder: Path, table_id: str | None, versions: int) -> Path:
+    table = folder / "read"
+    for _ in range(versions):
+        deltalake.write_deltalake(str(table), pa.table({"id": [1]}), mode="append")
+    own = deltalake.DeltaTable(str(table)).metadata().id
+    offset = {
+        "sourceVersion": 1, "reservoirId": table_id or str(own), "reservoirVersion": 1,
+        "index": 0, "isStartingVersion": False,
+    }  # fmt: skip
+    location = reading(folder / "c", [offset, offset])
+    recorded(location, sources=[f"DeltaSource[file:{table}]"])
+    return location
+
+
+@_shows()
+def _a_table_that_has_everything(folder: Path) -> Diagnosis:
+    return diagnosed(_reading_a_table(folder, None, 4))
+
+
+@_shows(Code.DELTA_VERSIONS_GONE)
+def _a_table_whose_log_was_cleaned(folder: Path) -> Diagnosis:
+    location = _reading_a_table(folder, None, 5)
+    deltalake.DeltaTable(str(folder / "read")).create_checkpoint()
+    for version in range(4):
+        (folder / f"read/_delta_log/{version:020d}.json").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.DELTA_TABLE_REPLACED)
+def _a_table_made_anew(folder: Path) -> Diagnosis:
+    return diagnosed(_reading_a_table(folder, "11111111-2222-4333-8444-555555555555", 4))
+
+
+def _leased(location: Path, heartbeat_ms: int) -> Path:
+    lease = Lease(
+        job=JobName(location.name), epoch=Epoch(1), since_ms=1, heartbeat_ms=heartbeat_ms,
+        holder=Holder(host="h", pid=1, process="p"), ttl_ms=30_000, released=False,
+    )  # fmt: skip
+    folder = location.parent / f".holdfast/{location.name}/lease"
+    folder.mkdir(parents=True)
+    (folder / "000001.json").write_bytes(lease_format.encode(lease))
+    return location
+
+
+@_shows(Code.DRIVER_RUNNING)
+def _a_driver_at_work(folder: Path) -> Diagnosis:
+    return diagnosed(_leased(files.write(folder / "c"), NOW_MS - 5000))
+
+
+@_shows(Code.LEASE_STALE)
+def _a_driver_that_was_killed(folder: Path) -> Diagnosis:
+    return diagnosed(_leased(files.write(folder / "c"), NOW_MS - 500_000))
+
+
+@_shows(Code.TWO_DRIVERS)
+def _two_runs_that_overlap(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    for number, (begin, end) in enumerate(((1000, 9000), (5000, 12_000))):
+        run = folder / f".holdfast/c/runs/176722560000{number}-r{number}"
+        run.mkdir(parents=True)
+        events = [
+            {"event": "started", "at_ms": begin, "query_id": files.QUERY_ID, "run_id": "r",
+             "name": "c", "sources": [], "configuration": {}},
+            {"event": "terminated", "at_ms": end, "error": None},
+        ]  # fmt: skip
+        (run / "000000.jsonl").write_text("\n".join(json.dumps(one) for one in events))
+    return diagnosed(location)
+
+
+def _stateful(folder: Path, versions: range) -> Path:
+    location = files.write(folder / "c")
+    files.state(location, versions)
+    operator = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "dedupe"},
+        "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
+    }
+    (location / "state/0/_metadata").mkdir()
+    (location / "state/0/_metadata/metadata").write_text(f"v1\n{json.dumps(operator)}")
+    return location
+
+
+@_shows()
+def _state_that_is_whole(folder: Path) -> Diagnosis:
+    found = diagnosed(_stateful(folder, range(1, 4)))
+    assert [(one.version, one.missing) for one in found.restart.state] == [(3, ())]
+    return found
+
+
+@_shows(Code.STATE_MISSING)
+def _state_without_its_last_version(folder: Path) -> Diagnosis:
+    return diagnosed(_stateful(folder, range(1, 3)))
+
+
+@_shows(Code.STATE_SCHEMA_UNREADABLE)
+def _a_schema_that_is_empty(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    (location / "state/0/0/_metadata").mkdir()
+    (location / "state/0/0/_metadata/schema").write_bytes(b"")
+    return diagnosed(location)
+
+
+@_shows(Code.OPERATORS_UNCHECKED)
+def _an_operator_without_a_name(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    shutil.rmtree(location / "state/0/_metadata")
+    return diagnosed(location)
+
+
+@_shows(Code.STATE_SCHEMA_ELSEWHERE)
+def _a_moved_checkpoint(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    store = {
+        "storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2,
+        "stateSchemaFilePaths": ["file:/elsewhere/state/0/_stateSchema/default/0_a"],
+    }  # fmt: skip
+    operator = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
+        "stateStoreInfo": [store],
+        "operatorPropertiesJson": "{}",
+    }
+    (location / "state/0/_metadata/v2").mkdir()
+    (location / "state/0/_metadata/v2/0").write_text(f"v2\n{json.dumps(operator)}")
+    return diagnosed(location)
+
+
+@_shows(Code.SETTING_PINNED, Code.PROVIDER_PINNED)
+def _settings_without_effect(folder: Path) -> Diagnosis:
+    asked = {
+        "spark.sql.shuffle.partitions": "64",
+        "spark.sql.streaming.stateStore.providerClass": "RocksDBStateStoreProvider",
+        "spark.sql.ansi.enabled": "true",
+    }
+    return diagnosed(files.write(folder / "c"), asked=asked)
+
+
+@_shows(Code.SETTING_LOST)
+def _a_setting_of_3_5_4(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    key = "spark.databricks.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, key: "false"})
+    return diagnosed(location)
+
+
+@_shows(Code.CHECKPOINT_COPIED)
+def _a_copy_beside_it(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    shutil.copytree(location, folder / "copy")
+    return diagnosed(location)
+
+
+@_shows(Code.CHECKPOINT_NESTED)
+def _a_checkpoint_inside(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    files.write(location / "inner")
+    return diagnosed(location)
+
+
+@_shows(Code.ASYNC_TURNED_OFF, Code.OFFSET_BEFORE_MISSING, Code.OFFSET_GAP, Code.COMMIT_GAP)
+def _the_gaps_of_asynchronous_tracking(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=9, committed=9)
+    for batch in (1, 3, 4, 7):
+        (location / f"offsets/{batch}").unlink()
+        (location / f"commits/{batch}").unlink()
+    again = diagnosed(location, asynchronous=True)
+    assert again.restart.error is None
+    assert again.judgement is Judgement.SAFE
+    return diagnosed(location)
+
+
+@_shows(Code.STATE_CHAIN_LONG)
+def _many_changes_and_no_snapshot(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=60, committed=60)
+    shutil.copytree(_stateful(folder / "other", range(1, 61)) / "state", location / "state")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_LOG_LARGE)
+def _a_source_log_of_many_files(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c", batches=10, listed=9)
+    compacted = location / "sources/0/9.compact"
+    line = json.dumps({"path": f"file:///{'a' * 1000}", "timestamp": 1, "batchId": 9})
+    compacted.write_text("v1\n" + f"{line}\n" * 100_000)
+    found = diagnosed(location)
+    compacted.unlink()
+    return found
+
+
+@_shows(Code.LOG_NOT_PURGED)
+def _logs_that_are_not_purged(folder: Path) -> Diagnosis:
+    return diagnosed(files.write(folder / "c", planned=1200, committed=1200))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_checkpoint_shows_its_findings_and_no_others(name: str, tmp_path: Path) -> None:
+    expected, make = CASES[name]
+    assert codes(make(tmp_path)) == expected
+
+
+_ELSEWHERE = {
+    Code.STORAGE_EPHEMERAL,
+    Code.KAFKA_OFFSETS_EXPIRED,
+    Code.KAFKA_TOPIC_RECREATED,
+    Code.KAFKA_PARTITION_GONE,
+}
+
+
+def test_every_code_is_shown_by_a_checkpoint() -> None:
+    shown = set().union(*(expected for expected, _ in CASES.values()))
+    assert shown | _ELSEWHERE == set(Code)
+    assert not shown & _ELSEWHERE
+
+
+def test_a_temporary_folder_is_storage_that_does_not_last(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    found = {one.code for one in diagnosed(location).findings}
+    assert found == {Code.STORAGE_EPHEMERAL}
+
+
+def test_what_a_restart_does_in_each_version(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    for minor, error in ((0, ""), (1, ""), (2, "METADATA_FILE"), (3, "METADATA_FILE")):
+        found = diagnosed(location, spark=SparkVersion(4, minor)).restart.error
+        assert (found.condition if found else "").endswith(error)
+    shutil.rmtree(location / "offsets")
+    (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
+    stages = [
+        (told.stage, told.condition or told.exceptions[0])
+        for spark in (
+            SparkVersion(3, 5),
+            SparkVersion(4, 0),
+            SparkVersion(4, 1),
+            SparkVersion(4, 2),
+        )
+        for told in [diagnosed(location, spark=spark).restart.error]
+        if told is not None
+    ]
+    assert stages == [
+        (Stage.COMMITTING, "CONCURRENT_STREAM_LOG_UPDATE"),
+        (Stage.COMMITTING, "CONCURRENT_STREAM_LOG_UPDATE"),
+        (Stage.START, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"),
+        (Stage.START, "AssertionError"),
+    ]
+
+
+def test_the_range_of_a_pending_batch_is_told_for_each_partition(tmp_path: Path) -> None:
+    (source,) = diagnosed(files.write(tmp_path / "c", committed=2)).restart.ranges
+    assert source.start == {"orders": {"0": 20, "1": 20}}
+    assert source.end == {"orders": {"0": 30, "1": 30}}
+
+
+def test_what_was_not_looked_at_is_said(tmp_path: Path) -> None:
+    asked = {one.question for one in diagnosed(files.write(tmp_path / "c")).not_assessed}
+    assert asked == {
+        "whether the sink holds what the checkpoint counts as done",
+        "whether Kafka has the offsets of source 0",
+        "whether the query has state",
+        "whether the settings of the start differ from the pinned ones",
+        "whether a driver runs this query now",
+    }
+
+
+def test_diagnosing_changes_nothing(tmp_path: Path) -> None:
+    location = _over_a_table(tmp_path, planned=3, committed=2, written=3)
+    before = stamps(location)
+    diagnosed(location)
+    assert stamps(location) == before

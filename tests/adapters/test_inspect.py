@@ -1,0 +1,451 @@
+"""What is said of a checkpoint on disk: the nine facts, the batches, and what is wrong with it."""
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests import checkpoint_files as files
+from tests.looking import evidence, rendered, stamps
+
+from holdfast import ops
+from holdfast.errors import (
+    HoldfastError,
+    LocationEmpty,
+    LocationForbidden,
+    LocationMissing,
+    NotACheckpoint,
+    StorageUnavailable,
+)
+from holdfast.gather import progress
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
+from holdfast.model.evidence import (
+    Absent,
+    CheckpointRow,
+    Committed,
+    Known,
+    RestartSign,
+    Span,
+    UnreadableFile,
+)
+from holdfast.report import verdict
+from holdfast.report.verdict import Level
+
+
+def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders")
+    found = evidence(location)
+    assert found.location == Known(value=str(location), read_from=(str(location),))
+    assert found.query_id == Known(value=files.QUERY_ID, read_from=("metadata",))
+    assert isinstance(found.source_offsets, Known)
+    assert found.source_offsets.read_from == ("offsets/2",)
+    assert isinstance(found.sink, Unknown)
+    assert isinstance(found.output_mode, Unknown)
+    assert isinstance(found.stateful_operators, Absent)
+    assert isinstance(found.state_store_provider, Known)
+    assert found.state_store_provider.read_from == ("offsets/2",)
+    assert isinstance(found.spark_version, Known)
+    assert found.spark_version.inferred
+    assert isinstance(found.restart_history, Known)
+    assert (found.restart_history.value, bool(found.restart_history.inferred)) == ((), True)
+    (source,) = found.sources
+    assert (source.kind, source.or_kinds, source.raw) == (
+        "Kafka",
+        ("Event Hubs",),
+        {"orders": {"0": 30, "1": 30}},
+    )
+    assert (source.consumed.total, source.consumed.unit) == (20, "offsets")
+    assert [(one.batch, one.standing) for one in found.timeline] == [
+        (n, Committed.YES) for n in range(3)
+    ]
+    assert [one.records for one in found.timeline][1:] == [20, 20]
+    # Kafka may have begun anywhere: what the first batch consumed is not in the offset log.
+    assert isinstance(found.timeline[0].records, Unknown)
+    assert verdict.of(found).level is Level.GOOD
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "level", "said"),
+    [
+        (0, 0, Level.GOOD, "not started"),
+        (3, 3, Level.GOOD, "at rest: batch 2 is committed"),
+        (3, 2, Level.CAREFUL, "batch 2 is planned and not committed"),
+        (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
+        (3, 0, Level.CAREFUL, "a restart runs only batch 2"),
+        (1, 0, Level.CAREFUL, "batch 0 is planned and not committed"),
+        (2, 4, Level.BAD, "the offset log ends at 1"),
+        (0, 2, Level.BAD, "no offset entry"),
+    ],
+)
+def test_the_verdict_by_the_two_logs(
+    tmp_path: Path, planned: int, committed: int, level: Level, said: str
+) -> None:
+    found = evidence(files.write(tmp_path / "c", planned=planned, committed=committed))
+    assert verdict.of(found).level is level
+    assert said in verdict.of(found).text
+    assert list(found.batches.pending) == list(range(committed, planned))
+    rendered(found)
+
+
+def test_the_offset_entry_before_the_last_is_needed(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=5, committed=5)
+    (location / "offsets/3").unlink()
+    found = evidence(location)
+    assert verdict.of(found).level is Level.BAD
+    assert found.batches.offset_spans == (Span(first=0, last=2), Span(first=4, last=4))
+
+
+def test_logs_are_in_the_order_of_numbers_and_may_start_above_zero(tmp_path: Path) -> None:
+    found = evidence(files.write(tmp_path / "c", first=95, planned=203, committed=203))
+    assert (found.batches.first, found.batches.last_planned) == (95, 202)
+    assert [one.batch for one in found.timeline][:1] == [101]
+    assert isinstance(found.timeline[0].records, Unknown)
+
+
+def test_only_the_tail_of_a_long_log_is_read(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=400, committed=400)
+    for batch in range(250):
+        (location / f"offsets/{batch}").write_text("damaged")
+    assert evidence(location).unreadable == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "level", "reason"),
+    [
+        ("metadata", b"", Level.BAD, "empty"),
+        ("metadata", b"\xff\xfe", Level.BAD, "not UTF-8"),
+        ("offsets/2", b"", Level.BAD, "empty"),
+        ("offsets/2", b"v9\n{}\n{}", Level.BAD, "version 9"),
+        ("offsets/2", b'v1\n{"batchWater', Level.BAD, ""),
+        ("commits/2", b"\0\0", Level.BAD, ""),
+        ("offsets/0", b"v1", Level.CAREFUL, ""),
+        ("commits/0", b"nonsense", Level.CAREFUL, ""),
+    ],
+)
+def test_a_damaged_entry_is_evidence(
+    tmp_path: Path, name: str, data: bytes, level: Level, reason: str
+) -> None:
+    location = files.write(tmp_path / "c")
+    (location / name).write_bytes(data)
+    found = evidence(location)
+    assert [one.path for one in found.unreadable] == [name]
+    assert reason in found.unreadable[0].reason
+    assert verdict.of(found).level is level
+    rendered(found)
+
+
+def test_a_gigabyte_in_one_line_is_not_read(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    with (location / "offsets/2").open("r+b") as file:
+        file.truncate(1 << 30)
+    found = evidence(location)
+    assert isinstance(found.source_offsets, UnreadableFile)
+    assert found.source_offsets.reason == (
+        f"has 1,073,741,824 bytes, more than the {progress.MOST_BYTES:,} read"
+    )
+    rendered(found)
+
+
+def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    assert isinstance(evidence(location).query_id, Absent)
+
+
+def test_ids_beyond_64_bits_and_strange_names_are_not_spark_s(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    for name in (f"offsets/{1 << 70}", "offsets/007", "offsets/.DS_Store", "notes.txt"):
+        (location / name).write_text("?")
+    (location / os.fsdecode(b"caf\xe9")).write_text("?")
+    found = evidence(location)
+    assert found.batches.last_planned == 2
+    assert len(found.foreign) == 5
+    assert len(rendered(found)) == 4
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "a%20b", "a#b", "日本", "a?b", "a:b", "[x]"])
+def test_any_location_can_be_named(tmp_path: Path, name: str) -> None:
+    location = files.write(tmp_path / name / "c")
+    for spelled in (str(location), location.as_uri(), f"{location}/"):
+        assert evidence(spelled).location.value == str(location)
+
+
+def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "base/c")
+    files.state(location, range(1, 4))
+    records = tmp_path / "base/.holdfast/c/runs/1767225600000-run"
+    records.mkdir(parents=True)
+    (records / "000000.jsonl").write_text('{"event":"started","at_ms":1,"query_id":"x"}\n')
+    for folder, _, names in os.walk(tmp_path):
+        for name in (*names, "."):
+            os.utime(Path(folder) / name, ns=(1, 2_000_000_000))
+    before = stamps(tmp_path)
+    rendered(evidence(location))
+    ops.batch_detail(str(location), storage={}, batch=2, after=None)
+    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    assert stamps(tmp_path) == before
+
+
+def test_state_tells_what_can_be_restored(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=20, committed=20)
+    files.state(location, range(8, 21))
+    for partition in range(2):
+        (location / f"state/0/{partition}/10.snapshot").write_bytes(b"s" * 100)
+    (location / "state/0/1/20.delta").unlink()
+    found = evidence(location)
+    (operator,) = found.operators
+    assert (operator.partitions, operator.latest_version, operator.oldest_batch) == (2, 20, 9)
+    assert [one.latest_version for one in operator.stores] == [20, 19]
+    assert operator.stores[0].restorable == (Span(first=10, last=20),)
+    assert operator.stores[0].snapshots == (Span(first=10, last=10),)
+    assert operator.bytes == 25 * 46 + 200
+    assert found.files[FileKind.STATE_DELTA].count == 25
+    assert isinstance(found.stateful_operators, Known)
+    assert found.stateful_operators.value == ("operator 0",)
+
+
+def test_state_without_a_snapshot_cannot_be_restored(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=20, committed=20)
+    files.state(location, range(8, 21))
+    (operator,) = evidence(location).operators
+    assert isinstance(operator.oldest_batch, Unknown)
+
+
+def test_a_join_is_told_by_its_stores(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    for store in ("left-keyToNumValues", "left-keyWithIndexToValue"):
+        (location / f"state/0/0/{store}").mkdir(parents=True)
+        (location / f"state/0/0/{store}/1.delta").write_bytes(b"x")
+    fact = evidence(location).stateful_operators
+    assert isinstance(fact, Known)
+    assert fact.value == ("symmetricHashJoin",)
+    assert "stream-stream join" in fact.inferred
+
+
+def test_signs_of_restarts(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=10, committed=10)
+    later = 1_767_225_600_000 + 7_200_000
+    changed = {**files.SETTINGS, "spark.sql.streaming.multipleWatermarkPolicy": "min"}
+    for batch in range(5, 10):
+        files.offsets(location, batch, later + batch * 1000, changed if batch > 6 else None)
+    fact = evidence(location).restart_history
+    assert isinstance(fact, Known)
+    assert [(s.sign, s.first_batch, s.read_from) for s in fact.value] == [
+        (RestartSign.PAUSE, 5, "offsets/5"),
+        (RestartSign.SETTINGS_CHANGED, 7, "offsets/7"),
+    ]
+
+
+def test_run_records_tell_sink_mode_version_and_restarts(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "base/c")
+    for number in range(2):
+        folder = tmp_path / f"base/.holdfast/c/runs/176722560000{number}-run-{number}"
+        folder.mkdir(parents=True)
+        started = {
+            "event": "started",
+            "at_ms": 1_767_225_600_000 + number,
+            "query_id": files.QUERY_ID,
+            "run_id": f"run-{number}",
+            "name": "c",
+            "spark_version": f"4.1.{number}",
+            "location": str(location),
+            "sink": "ForeachBatchSink",
+            "output_mode": "append",
+            "sources": ["KafkaV2[Subscribe[orders]]"],
+            "configuration": {},
+        }
+        (folder / "000000.jsonl").write_text(json.dumps(started) + "\n")
+        ended = {"event": "terminated", "at_ms": 1_767_225_700_000 + number, "error": None}
+        progress_ = {"event": "progress", "at_ms": 1, "batch": number, "rows": 7, "sources": []}
+        (folder / "000001.jsonl").write_text(f"{json.dumps(progress_)}\n{json.dumps(ended)}\n")
+    found = evidence(location)
+    newest = ".holdfast/c/runs/1767225600001-run-1/000000.jsonl"
+    assert found.sink == Known(value="ForeachBatchSink", read_from=(newest,))
+    assert found.output_mode == Known(value="append", read_from=(newest,))
+    assert found.spark_version == Known(value="4.1.1", read_from=(newest,))
+    assert isinstance(found.restart_history, Known)
+    assert [(s.run_id, s.first_batch) for s in found.restart_history.value] == [
+        ("run-0", 0),
+        ("run-1", 1),
+    ]
+    assert [one.rows for one in found.timeline][:2] == [7, 7]
+    assert found.sources[0].kind == "Kafka"
+    assert found.sources[0].or_kinds == ()
+
+
+def test_the_times_of_copied_files_are_not_taken_for_those_of_commits(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=4, committed=4)
+    assert all(isinstance(one.committed_ms, Unknown) for one in evidence(location).timeline)
+    for batch in range(4):
+        at_ms = 1_767_225_600_000 + batch * 1000 + 300
+        os.utime(location / f"commits/{batch}", ns=(at_ms * 1_000_000, at_ms * 1_000_000))
+    times = [one.committed_ms for one in evidence(location).timeline]
+    assert times == [1_767_225_600_300 + batch * 1000 for batch in range(4)]
+
+
+def test_a_checkpoint_inside_a_checkpoint_is_named(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.write(location / "inner/deep")
+    (location / "sources/0/offsets").mkdir(parents=True)
+    (location / "sources/0/offsets/0").write_text('{"version":1}')
+    found = evidence(location)
+    assert found.nested == ("inner/deep",)
+
+
+def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
+    files.write(tmp_path / "a/one")
+    files.write(tmp_path / "a/two", planned=2, committed=1)
+    files.write(tmp_path / "b/catalog/schema/table/flow/1", planned=0, committed=0)
+    files.write(tmp_path / "a/one/inner")
+    (tmp_path / "a/loop").symlink_to(tmp_path)
+    (tmp_path / "c/_delta_log").mkdir(parents=True)
+    rows = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    assert isinstance(rows, tuple)
+    assert all(isinstance(row, CheckpointRow) for row in rows)
+    assert [row.location.removeprefix(f"{tmp_path}/") for row in rows] == [
+        "a/one",
+        "a/two",
+        "a/one/inner",
+        "b/catalog/schema/table/flow/1",
+    ]
+    assert [row.batches.last_committed for row in rows] == [2, 0, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("made", "location", "kind", "said"),
+    [
+        ([], "nowhere", LocationMissing, "found nothing there"),
+        (["x/"], "x", LocationEmpty, "found an empty folder"),
+        (["x/_delta_log/0.json"], "x", NotACheckpoint, "found a Delta table"),
+        (["x/_spark_metadata/0"], "x", NotACheckpoint, "Spark's file sink"),
+        (["x/rdd-12/part-00000"], "x", NotACheckpoint, "a checkpoint of an RDD"),
+        (["x/part-00000", "x/_partitioner"], "x", NotACheckpoint, "a checkpoint of an RDD"),
+        (["x/part-00000-a.snappy.parquet"], "x", NotACheckpoint, "output that Spark has written"),
+        (["x/metadata/v1.metadata.json", "x/data/f"], "x", NotACheckpoint, "an Iceberg table"),
+        (["x/.hoodie/h"], "x", NotACheckpoint, "a Hudi table"),
+        (["x/a.csv", "x/y/b.csv"], "x", NotACheckpoint, "found none, nor one below it"),
+        (["x/offsets/0", "x/commits/0"], "x/offsets", NotACheckpoint, "the folder `offsets`"),
+        (["x/sources/0/offsets/0"], "x/sources/0", NotACheckpoint, "the folder of a source"),
+        (["x/file"], "x/file", NotACheckpoint, "found a file"),
+        (["x/metadata"], "x", NotACheckpoint, "found none"),
+    ],
+)
+def test_what_is_no_checkpoint_is_named(
+    tmp_path: Path, made: list[str], location: str, kind: type[HoldfastError], said: str
+) -> None:
+    for name in made:
+        path = tmp_path / name
+        if name.endswith("/"):
+            path.mkdir(parents=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("v1")
+    with pytest.raises(kind, match=said) as caught:
+        evidence(tmp_path / location)
+    assert caught.value.hint
+
+
+def test_other_file_systems_are_named() -> None:
+    with pytest.raises(StorageUnavailable, match="found `dbfs:`"):
+        evidence("dbfs:/checkpoints/orders")
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Run as a user that owns nothing; tests run as root elsewhere."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_may_not_be_read_is_said(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    for path in (*tmp_path.parents, tmp_path):
+        if path.stat().st_uid == os.getuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    (location / "offsets/0").chmod(0)
+    (location / "state/0/1").chmod(0)
+    request.getfixturevalue("nobody")
+    found = evidence(location)
+    reasons = {one.path: one.reason for one in found.unreadable}
+    assert reasons == dict.fromkeys(("state/0/1", "offsets/0"), "permission denied")
+    os.seteuid(0)
+    location.chmod(0)
+    os.seteuid(65534)
+    with pytest.raises(LocationForbidden, match="permission denied"):
+        evidence(location)
+
+
+def test_a_checkpoint_that_is_being_written_is_never_seen_ahead_of_itself(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=1, committed=1)
+    files.state(location, range(1, 2))
+    ended = threading.Event()
+
+    def written() -> None:
+        batch = 0
+        while not ended.is_set():
+            batch += 1
+            files.offsets(tmp_path / "draft", batch, 1_767_225_600_000 + batch)
+            (tmp_path / f"draft/offsets/{batch}").rename(location / f"offsets/{batch}")
+            (tmp_path / "draft/commit").write_text('v1\n{"nextBatchWatermarkMs":0}')
+            (tmp_path / "draft/commit").rename(location / f"commits/{batch}")
+            if batch > 5:
+                (location / f"offsets/{batch - 5}").unlink()
+                (location / f"commits/{batch - 5}").unlink()
+
+    (tmp_path / "draft/offsets").mkdir(parents=True)
+    writer = threading.Thread(target=written)
+    writer.start()
+    try:
+        for _ in range(100):
+            found = evidence(location)
+            planned, committed = found.batches.last_planned, found.batches.last_committed
+            assert planned is not None
+            assert committed is not None
+            assert committed <= planned
+            assert {one.reason for one in found.unreadable} <= {progress.GONE}
+            rendered(found)
+    finally:
+        ended.set()
+        writer.join()
+
+
+def test_a_checkpoint_that_vanishes_while_it_is_read_is_reported(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=50, committed=50)
+    copy = tmp_path / "copy"
+    for round_ in range(20):
+        shutil.copytree(location, copy, dirs_exist_ok=True)
+        remover = threading.Timer(round_ / 2000, shutil.rmtree, (copy,), {"ignore_errors": True})
+        remover.start()
+        with contextlib.suppress(LocationMissing, LocationEmpty, NotACheckpoint):
+            rendered(evidence(copy))
+        remover.join()
+
+
+def test_times_of_a_copy_are_not_taken_for_those_of_commits(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders")
+    for number in range(3):
+        planned = json.loads((location / f"offsets/{number}").read_text().splitlines()[1])
+        stamp = planned["batchTimestampMs"] / 1000 + 0.25
+        os.utime(location / f"commits/{number}", (stamp, stamp))
+    assert all(isinstance(one.committed_ms, int) for one in evidence(location).timeline)
+    os.utime(location / "commits/0")
+    assert all(isinstance(one.committed_ms, Unknown) for one in evidence(location).timeline)
+
+
+def test_a_folder_named_offsets_alone_makes_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "data/pg_multixact/offsets").mkdir(parents=True)
+    (tmp_path / "data/pg_multixact/offsets/0000").write_bytes(bytes(64))
+    with pytest.raises(NotACheckpoint):
+        evidence(tmp_path / "data/pg_multixact")

@@ -1,0 +1,98 @@
+"""Checkpoints on real S3 and HDFS say what the same checkpoints on disk say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests import checkpoint_files as files
+from tests.adapters.remotes import SERVERS, remote
+from tests.golden import GOLDEN, Golden
+from tests.looking import evidence, rendered
+
+from holdfast import ops
+from holdfast.errors import LocationMissing, NotACheckpoint, StorageUnavailable
+from holdfast.model.evidence import Evidence, Known
+from holdfast.model.json import Json, mapping
+from holdfast.report import document
+from holdfast.storage import open_store
+
+Place = tuple[str, Mapping[str, str]]
+_SCENARIOS = ("aggregate-rocksdb", "join-inner-hdfs", "kafka", "files-compact")
+
+
+@pytest.fixture(params=SERVERS)
+def place(request: pytest.FixtureRequest) -> Place:
+    """A fresh folder on a server."""
+    return remote(request.getfixturevalue(request.param), "checkpoints/a b")
+
+
+def uploaded(folder: Path, place: Place, name: str) -> str:
+    """A copy of a local folder."""
+    store = open_store(*place)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.write(f"{name}/{path.relative_to(folder)}", path.read_bytes())
+    return f"{place[0]}/{name}"
+
+
+def told(found: Evidence) -> Mapping[str, Json]:
+    """The document, without what differs by where and when."""
+    shown = dict(mapping(document.of(found)))
+    for name in ("location", "looked_at", "files"):
+        shown.pop(name)
+    facts = dict(mapping(shown["evidence"]))
+    batches = dict(mapping(shown["batches"]))
+    facts.pop("location")
+    batches.pop("recent")
+    return {**shown, "evidence": facts, "batches": batches}
+
+
+@pytest.mark.parametrize("golden", [one for one in GOLDEN if one.scenario in _SCENARIOS], ids=str)
+def test_the_same_is_said_of_it(golden: Golden, place: Place) -> None:
+    url = uploaded(golden.checkpoint, place, golden.scenario)
+    found = evidence(url, place[1])
+    assert told(found) == told(evidence(golden.checkpoint))
+    assert len(rendered(found)) == 4
+    detail = ops.batch_detail(url, storage=place[1], batch=1, after=None)
+    assert detail.sources
+
+
+def test_records_and_rows(tmp_path: Path, place: Place) -> None:
+    local = files.write(tmp_path / "c")
+    url = uploaded(local, place, "base/c")
+    uploaded(files.write(tmp_path / "d", planned=2, committed=1), place, "base/d")
+    started = (
+        '{"event":"started","at_ms":1767225600000,"run_id":"r","name":"c","sink":"S",'
+        f'"output_mode":"append","query_id":"{files.QUERY_ID}","spark_version":"4.1.1"}}\n'
+    )
+    record = "base/.holdfast/c/runs/1767225600000-r/000000.jsonl"
+    open_store(*place).write(record, started.encode())
+    assert evidence(url, place[1]).output_mode == Known(
+        value="append", read_from=(record.removeprefix("base/"),)
+    )
+    rows = ops.inspect(
+        f"{place[0]}/base", storage=place[1], event_log=None, now_ms=1, told=lambda _: None
+    )
+    assert isinstance(rows, tuple)
+    assert [row.batches.last_committed for row in rows] == [2, 0]
+
+
+def test_what_is_not_there(place: Place) -> None:
+    open_store(*place).write("table/_delta_log/00000000000000000000.json", b"{}")
+    with pytest.raises(NotACheckpoint, match="a Delta table"):
+        evidence(f"{place[0]}/table", place[1])
+    with pytest.raises(LocationMissing):
+        evidence(f"{place[0]}/nowhere", place[1])
+
+
+@pytest.mark.prove
+def test_storage_that_does_not_answer() -> None:
+    options = {
+        "aws_endpoint": "http://127.0.0.1:1",
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "x",
+        "aws_region": "x",
+        "aws_allow_http": "true",
+    }
+    with pytest.raises(StorageUnavailable):
+        evidence("s3://lake/c", options)

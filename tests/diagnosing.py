@@ -1,0 +1,79 @@
+"""Diagnosing checkpoints from tests, the way the command does; a small one of a file source."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast import ops
+from holdfast.model.finding import Code, Diagnosis
+from holdfast.model.spark_version import SparkVersion
+from tests import checkpoint_files as files
+from tests.looking import NOW_MS
+
+V4_1 = SparkVersion(4, 1)
+
+
+def diagnosed(
+    location: Path | str,
+    *,
+    spark: SparkVersion = V4_1,
+    asynchronous: bool = False,
+    asked: Mapping[str, str] | None = None,
+    kafka: str = "",
+) -> Diagnosis:
+    """The diagnosis of one checkpoint."""
+    return ops.diagnose(
+        str(location),
+        storage={},
+        event_log=None,
+        spark=spark,
+        asynchronous=asynchronous,
+        asked=asked or {},
+        kafka=kafka,
+        now_ms=NOW_MS,
+        told=lambda _: None,
+    )
+
+
+def codes(found: Diagnosis) -> set[Code]:
+    """The codes of the findings; where the tests keep their files is no finding of theirs."""
+    return {one.code for one in found.findings} - {Code.STORAGE_EPHEMERAL}
+
+
+def reading(location: Path, offsets: list[object]) -> Path:
+    """A checkpoint whose batches end at these offsets of one source, all committed."""
+    for name in ("offsets", "commits"):
+        (location / name).mkdir(parents=True)
+    (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
+    for batch, offset in enumerate(offsets):
+        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": files.SETTINGS}
+        text = f"v1\n{json.dumps(metadata)}\n{json.dumps(offset)}"
+        (location / f"offsets/{batch}").write_text(text)
+        (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return location
+
+
+def reading_files(location: Path, *, batches: int = 3, listed: int = 3) -> Path:
+    """A checkpoint of a file source: so many batches of one file, so many entries in its log."""
+    reading(location, [{"logOffset": batch} for batch in range(batches)])
+    landing = location.parent / "landing"
+    landing.mkdir(exist_ok=True)
+    (location / "sources/0").mkdir(parents=True)
+    for number in range(listed):
+        (landing / f"{number}.json").write_text("{}")
+        entry = {"path": f"file://{landing}/{number}.json", "timestamp": 1, "batchId": number}
+        (location / f"sources/0/{number}").write_text(f"v1\n{json.dumps(entry)}")
+    return location
+
+
+def recorded(location: Path, **record: object) -> None:
+    """A run record beside a checkpoint, which names its sources or its sinks."""
+    run = location.parent / f".holdfast/{location.name}/runs/1767225600000-r1"
+    run.mkdir(parents=True, exist_ok=True)
+    started = {
+        "event": "started", "at_ms": 1_767_225_600_000, "query_id": files.QUERY_ID,
+        "run_id": "r1", "name": location.name, "spark_version": "4.1.1",
+        "location": str(location), "sink": "ForeachBatchSink", "output_mode": "append",
+        "sources": [], "configuration": {}, "job": location.name, **record,
+    }  # fmt: skip
+    (run / "000001.jsonl").write_text(json.dumps(started) + "\n")

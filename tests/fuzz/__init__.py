@@ -1,0 +1,1 @@
+"""Every decoder, with bytes that nobody wrote, for as long as one likes."""

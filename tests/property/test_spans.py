@@ -1,0 +1,62 @@
+"""Spans hold the same ids as a set, and what can be restored is what a replay can reach."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.gather import spans
+from holdfast.gather.spans import Spans
+from holdfast.model.evidence import Span
+
+_IDS = st.lists(st.integers(0, 60), max_size=40)
+
+
+def members(found: tuple[Span, ...]) -> set[int]:
+    return {number for span in found for number in range(span.first, span.last + 1)}
+
+
+@given(st.lists(_IDS, max_size=5))
+def test_spans_are_a_set(portions: list[list[int]]) -> None:
+    held = Spans()
+    expected: set[int] = set()
+    for portion in portions:
+        held.add(list(portion))
+        expected |= set(portion)
+    assert members(tuple(held)) == expected
+    assert (held.first, held.last) == (min(expected, default=None), max(expected, default=None))
+    assert bool(held) is bool(expected)
+    ordered = list(held)
+    assert all(a.last + 1 < b.first for a, b in pairwise(ordered))
+    for most in (1, 3, 100):
+        assert held.tail(most) == sorted(expected)[-most:]
+    for number in range(62):
+        assert (number in held) is (number in expected)
+        below = [one for one in expected if one < number]
+        assert held.before(number) == max(below, default=None)
+
+
+@given(_IDS, _IDS)
+def test_a_version_is_restorable_if_a_replay_reaches_it(
+    snapshots: list[int], changes: list[int]
+) -> None:
+    held, later = Spans(), Spans()
+    held.add([number + 1 for number in snapshots])
+    later.add([number + 1 for number in changes])
+    found = members(spans.restorable(tuple(held), tuple(later)))
+    reached = {0, *(number + 1 for number in snapshots)}
+    for version in range(1, 63):
+        if version - 1 in reached and version in {number + 1 for number in changes}:
+            reached.add(version)
+    assert found == reached - {0}
+
+
+@given(st.lists(_IDS, min_size=1, max_size=4))
+def test_what_is_common_is_in_every_part(parts: list[list[int]]) -> None:
+    held = []
+    for part in parts:
+        one = Spans()
+        one.add(list(part))
+        held.append(tuple(one))
+    expected = set.intersection(*(set(part) for part in parts))
+    assert members(spans.common(held)) == expected

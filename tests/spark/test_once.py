@@ -1,0 +1,133 @@
+"""Existing jobs: one line in `foreachBatch` gives them a sink's guarantee."""
+
+# ruff: noqa: D102  the job says what it does by what it stands for
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from tests.adapters.postgres_driving import Desk
+
+import holdfast
+from holdfast import sinks
+from holdfast.errors import OptionInvalid
+from holdfast.examples.database import Database
+from holdfast.model.definition import Output
+
+pytestmark = pytest.mark.spark
+
+
+class ExistingJob:
+    """A streaming job of somebody who does not declare pipelines: a count by key, in batches."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark = spark
+        self.landing = home / "landing"
+        self.landing.mkdir()
+        self.checkpoint = home / "checkpoints" / "existing-job"
+
+    def land(self, number: int) -> None:
+        lines = [json.dumps({"id": n, "k": n % 3}) for n in range(number * 10, number * 10 + 10)]
+        (self.landing / f"{number}.json").write_text("\n".join(lines))
+
+    def run(self, write: Callable[[DataFrame, int], None]) -> None:
+        stream = (
+            self._spark.readStream.schema("id LONG, k LONG")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.landing))
+        )
+        query = (
+            stream.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def forget_last_commit(self) -> None:
+        """As a driver leaves it that was killed after the sink's commit."""
+        commits = self.checkpoint / "commits"
+        last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+        for path in commits.glob(f"*{last}*"):
+            path.unlink()
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> ExistingJob:
+    made = ExistingJob(spark, tmp_path)
+    for number in range(3):
+        made.land(number)
+    return made
+
+
+def both(home: Path, desk: Desk) -> list[Output]:
+    return [
+        sinks.delta_append(str(home / "table")),
+        sinks.postgres_append(desk.connection, "rows", schema=desk.schema),
+    ]
+
+
+def test_batches_that_come_again_are_skipped_by_both_sinks(
+    job: ExistingJob, tmp_path: Path, database: Database
+) -> None:
+    desk = Desk(database)
+    first = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    job.run(first)
+    first.close()
+    job.forget_last_commit()
+    job.land(3)
+    second = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    job.run(second)
+    ids = deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("id").to_pylist()
+    assert Counter(ids) == Counter(range(40))
+    assert Counter(n for (n,) in desk.query("SELECT id FROM rows")) == Counter(range(40))
+    assert desk.query("SELECT job, epoch, batch FROM holdfast_ledger") == [("existing-job", 2, 3)]
+    job.land(4)
+    third = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    with pytest.raises(StreamingQueryException, match="LEASE_HELD"):
+        job.run(third)
+    second.close()
+
+
+def test_a_job_that_has_run_before_is_adopted_once(job: ExistingJob, tmp_path: Path) -> None:
+    before: list[int] = []
+    job.run(lambda rows, _: before.extend(row["id"] for row in rows.collect()))
+    assert len(before) == 30
+    job.land(3)
+    output = sinks.delta_append(str(tmp_path / "table"))
+    refused = holdfast.once(output, checkpoint=str(job.checkpoint), dev=True)
+    with pytest.raises(StreamingQueryException, match="SINK_BEHIND"):
+        job.run(refused)
+    adopted = holdfast.once(output, checkpoint=str(job.checkpoint), dev=True, adopt=True)
+    job.run(adopted)
+    adopted.close()
+    ids = deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("id").to_pylist()
+    assert Counter(ids) == Counter(range(30, 40))
+
+
+def test_the_checkpoint_of_another_query_is_refused(job: ExistingJob, tmp_path: Path) -> None:
+    other = tmp_path / "checkpoints" / "other"
+    other.mkdir(parents=True)
+    (other / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
+    write = holdfast.once(
+        sinks.delta_append(str(tmp_path / "table")), checkpoint=str(other), dev=True
+    )
+    with pytest.raises(StreamingQueryException, match="expected the checkpoint of the running"):
+        job.run(write)
+    assert not (tmp_path / "table").exists()
+
+
+def test_what_has_no_ledger_is_refused() -> None:
+    with pytest.raises(OptionInvalid, match="expected sinks with a ledger"):
+        holdfast.once(sinks.foreach_batch(print), checkpoint="/data/checkpoints/job")
+
+
+def test_a_checkpoint_that_does_not_last_is_refused(job: ExistingJob, tmp_path: Path) -> None:
+    write = holdfast.once(sinks.delta_append(str(tmp_path / "t")), checkpoint=str(job.checkpoint))
+    with pytest.raises(StreamingQueryException, match="BASE_EPHEMERAL"):
+        job.run(write)

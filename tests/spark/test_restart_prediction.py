@@ -1,0 +1,108 @@
+"""What `holdfast diagnose` predicts of a restart, beside what real Spark does with a copy.
+
+A disagreement is a bug of the prediction. `make test` runs a selection; `make prove` every listed
+state of every query, and compositions of several changes at random.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.crash_states import KINDS, LOGS, SOURCES, STATE, STATES
+from tests.spark.predicting import Bases, Case, compared
+from tests.spark.restarting import QUERIES
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SEED = os.environ.get("HOLDFAST_SEED", "1")
+RANDOM = int(os.environ.get("HOLDFAST_RANDOM_STATES", "500"))
+_MOST_CHANGES = 4
+# Their logs are those of other queries; what differs is the state.
+_FOR_STATE = frozenset({"counts-rocksdb", "counts-zip", "windows", "join"})
+
+
+def _case(query: str, *changes: str, new_input: bool = True) -> Case:
+    return Case(query=query, changes=changes, new_input=new_input)
+
+
+FAST = (
+    _case("plain", "untouched"),
+    _case("plain", "untouched", new_input=False),
+    _case("plain", "commit: last gone"),
+    _case("plain", "commit: last two gone"),
+    _case("plain", "commit: folder gone", new_input=False),
+    _case("plain", "commit: last gone, checksum left"),
+    _case("plain", "commit: last empty"),
+    _case("plain", "commit: last of version 2"),
+    _case("plain", "commit: three ahead"),
+    _case("plain", "offset: last gone"),
+    _case("plain", "offset: one before gone"),
+    _case("plain", "offset: two before gone"),
+    _case("plain", "offset: all gone"),
+    _case("plain", "offset: last torn in the second line"),
+    _case("plain", "offset: last of version 9, pending"),
+    _case("plain", "rewound by two", new_input=False),
+    _case("plain", "metadata: gone"),
+    _case("plain", "metadata: no JSON"),
+    _case("plain", "source: folder gone"),
+    _case("plain", "source: last gone, pending"),
+    _case("distinct", "commit: last gone", new_input=False),
+    _case("distinct", "source: folder gone"),
+    _case("counts", "state: last version gone"),
+    _case("counts", "state: one version ahead, pending"),
+    _case("counts", "state: schema empty"),
+    _case("union", "offset: last names a source less"),
+)
+
+
+def _listed() -> Iterator[Case]:
+    for name, query in QUERIES.items():
+        for state, kind in KINDS.items():
+            if state.startswith("source 1") and query.sources == 1:
+                continue
+            wanted = {STATE} if name in _FOR_STATE else {LOGS, SOURCES}
+            if kind in wanted | ({STATE} if query.stateful else set()):
+                yield _case(name, state)
+                if name in ("plain", "distinct"):
+                    yield _case(name, state, new_input=False)
+
+
+def _random(number: int) -> Case:
+    chosen = random.Random(f"{SEED}-{number}")
+    query = chosen.choice([name for name in QUERIES if name not in _FOR_STATE])
+    possible = [state for state in STATES if KINDS[state] != STATE or QUERIES[query].stateful]
+    changes = chosen.choices(possible, k=chosen.randint(1, _MOST_CHANGES))
+    return Case(query=query, changes=tuple(changes), new_input=chosen.random() < 0.7)
+
+
+LISTED = tuple(_listed())
+
+
+@pytest.fixture(scope="module")
+def bases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bases:
+    return Bases(spark, tmp_path_factory.mktemp("restarts"))
+
+
+@pytest.mark.parametrize("case", FAST, ids=str)
+def test_a_restart_is_as_predicted(bases: Bases, case: Case) -> None:
+    assert compared(bases, case).differences == ()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("case", LISTED, ids=str)
+def test_a_restart_from_every_listed_state_is_as_predicted(bases: Bases, case: Case) -> None:
+    assert compared(bases, case).differences == ()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("number", range(RANDOM))
+def test_a_restart_after_random_changes_is_as_predicted(bases: Bases, number: int) -> None:
+    case = _random(number)
+    assert compared(bases, case).differences == (), f"seed {SEED}, number {number}: {case}"
+
+
+def test_there_are_enough_states() -> None:
+    assert len(LISTED) >= 200
+    assert len(set(LISTED)) == len(LISTED)

@@ -1,0 +1,290 @@
+"""`holdfast inspect` as a user sees it: whole output, exit codes, every form, and no secrets."""
+
+import importlib.resources
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests import checkpoint_files as files
+from tests.golden import GOLDEN, Golden
+from tests.json_schema import problems
+from tests.looking import evidence
+
+from holdfast.report import document
+
+SCHEMA = json.loads(
+    importlib.resources.files("holdfast.report").joinpath("inspect.schema.json").read_text("utf-8")
+)
+
+PENDING = (
+    "is planned and not committed: it runs now, or a restart runs it again over the same range"
+)
+NO_STATE = "no folder `state`: no batch with a stateful operator was ever committed"
+NO_RECORDS = (
+    "no run record and no event log: only what the times and settings of the offset log show,"
+    " which misses restarts that were quick"
+)
+
+
+def inspect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.cli.main", "inspect", *arguments],
+        env={**os.environ, "NO_COLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def test_the_whole_report(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders", planned=3, committed=2)
+    for batch in range(2):
+        at = (1_767_225_600_000 + batch * 1000 + 500) * 1_000_000
+        os.utime(location / f"commits/{batch}", ns=(at, at))
+    done = inspect(str(location))
+    assert (done.returncode, done.stderr) == (0, "")
+    not_told = "a checkpoint does not tell; no run record, event log or commit was found that does"
+    assert done.stdout.splitlines() == [
+        f"batch 2 {PENDING}",
+        "",
+        f"  checkpoint location   {location}",
+        f"  query id              {files.QUERY_ID}  (metadata)",
+        "  source offsets        0: Kafka or Event Hubs  (offsets/2)",
+        f"  sink                  unknown  {not_told}",
+        f"  output mode           unknown  {not_told}",
+        f"  stateful operators    absent  {NO_STATE}",
+        "  state store provider  HDFSBackedStateStoreProvider  (offsets/2)",
+        *_lines(done.stdout, "  Spark version", 2),
+        "  restart history       0 signs of a restart  (offsets/0, offsets/2)",
+        f"                        inferred: {NO_RECORDS}",
+        "",
+        "Batches  0-2 planned, 0-1 committed",
+        "  0  2026-01-01 00:00:00  committed              -        500 ms  " + "█" * 24,
+        "  1  2026-01-01 00:00:01  committed             20 rows   500 ms  " + "█" * 24,
+        "  2  2026-01-01 00:00:02  pending               20 rows        -",
+        "",
+        "Source 0  Kafka or Event Hubs",
+        "  20 offsets",
+        "  orders-0  20 → 30  +10  advanced",
+        "  orders-1  20 → 30  +10  advanced",
+        "",
+        *_lines(done.stdout, "Files", 1),
+    ]
+
+
+def _lines(text: str, start: str, count: int) -> list[str]:
+    lines = text.splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith(start))
+    return lines[at : at + count]
+
+
+def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders", planned=3, committed=2)
+    found = json.loads(inspect(str(location), "--json").stdout)
+    assert found["format"] == 1
+    assert found["location"] == str(location)
+    assert list(found["evidence"]) == [
+        "location",
+        "query_id",
+        "source_offsets",
+        "sink",
+        "output_mode",
+        "stateful_operators",
+        "state_store_provider",
+        "spark_version",
+        "restart_history",
+    ]
+    named = ("first", "last_planned", "last_committed", "pending")
+    assert [found["batches"][name] for name in named] == [0, 2, 1, [2]]
+    assert found["evidence"]["source_offsets"]["value"] == {"0": {"orders": {"0": 30, "1": 30}}}
+    assert found["files"]["offsets"]["count"] == 3
+    assert found["unreadable"] == []
+
+
+@pytest.mark.parametrize("golden", GOLDEN[::7], ids=str)
+def test_the_json_is_as_its_schema_says(golden: Golden) -> None:
+    shown = json.loads(json.dumps(document.of(evidence(golden.checkpoint))))
+    assert list(problems(shown, SCHEMA, SCHEMA)) == []
+
+
+def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=20, committed=10)
+    files.state(location, range(3, 9))
+    (location / "metadata").write_text("x")
+    (location / "offsets/19").write_text("x")
+    (location / "commits/9").write_text("x")
+    (location / "inner/offsets").mkdir(parents=True)
+    (location / "inner/offsets/0").write_text("x")
+    shown = json.loads(json.dumps(document.of(evidence(location))))
+    assert list(problems(shown, SCHEMA, SCHEMA)) == []
+    assert list(problems({**shown, "more": 1}, SCHEMA, SCHEMA)) == ["$: more is not in the schema"]
+
+
+def test_one_batch_and_two(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders", planned=6, committed=6)
+    assert inspect(str(location), "--batch", "4").stdout == (
+        "batch 4, from the end of batch 3, committed\n"
+        "\n"
+        "Source 0  Kafka or Event Hubs\n"
+        "  20 offsets\n"
+        "  orders-0  40 → 50  +10  advanced\n"
+        "  orders-1  40 → 50  +10  advanced\n"
+    )
+    compared = json.loads(inspect(str(location), "--compare", "1:5", "--json").stdout)
+    (source,) = compared["sources"]
+    assert (compared["after"], compared["batch"]) == (1, 5)
+    assert [one["count"] for one in source["consumed"]["partitions"]] == [40, 40]
+
+
+def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
+    files.write(tmp_path / "a")
+    files.write(tmp_path / "deep/b", planned=2, committed=1)
+    done = inspect(str(tmp_path))
+    assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
+        f"2 checkpoints below {tmp_path}",
+        f"  a       {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  deep/b  {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
+    ]
+    rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
+    assert [row["batches"]["last_planned"] for row in rows] == [2, 1]
+    assert inspect(str(tmp_path), "--markdown").stdout.count("\n| `") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        (("nowhere",), "LOCATION_MISSING", 2),
+        (("c", "--batch", "99"), "BATCH_MISSING", 2),
+        (("c", "--compare", "1"), "OPTION_INVALID", 2),
+        (("c", "--compare", "0:1", "--batch", "1"), "OPTION_INVALID", 2),
+        (("c", "--compare", "0:99"), "BATCH_MISSING", 2),
+        (("c", "--storage", "x"), "OPTION_INVALID", 2),
+        (("c", "--event-log", "nowhere"), "EVENT_LOG_UNREADABLE", 2),
+        ((".", "--batch", "1"), "NOT_A_CHECKPOINT", 2),
+        ((".", "--html"), "OPTION_INVALID", 2),
+        (("c", "--html", "--batch", "1"), "OPTION_INVALID", 2),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_a_hint(
+    tmp_path: Path, arguments: tuple[str, ...], code: str, exit_code: int
+) -> None:
+    files.write(tmp_path / "c")
+    files.write(tmp_path / "d")
+    done = inspect(str(tmp_path / arguments[0]), *arguments[1:])
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"{code}: expected ")
+    assert second.startswith("hint: ")
+
+
+def test_secrets_are_in_no_form(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "base/c")
+    settings = {"spark.x.password": "hunter2", "spark.y": "s3://key:hunter2@bucket"}
+    older = {**settings, "spark.x.password": "hunter2-old"}
+    files.offsets(location, 1, 1_767_225_601_000, {**files.SETTINGS, **older})
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, **settings})
+    text = (location / "offsets/2").read_text()
+    source = {"sasl.jaas.config": "PlainLoginModule required password='hunter2';", "n": 1}
+    (location / "offsets/2").write_text(f"{text}\n{json.dumps(source)}")
+    (location / "token=hunter2").write_text("?")
+    records = tmp_path / "base/.holdfast/c/runs/1767225600000-run"
+    records.mkdir(parents=True)
+    started = {
+        "event": "started", "at_ms": 1, "query_id": files.QUERY_ID, "run_id": "run", "name": "c",
+        "sink": "jdbc:postgresql://user:hunter2@host/db?password=hunter2", "sources": [],
+    }  # fmt: skip
+    ended = {"event": "terminated", "at_ms": 2, "error": "login failed: password=hunter2"}
+    (records / "000000.jsonl").write_text(f"{json.dumps(started)}\n{json.dumps(ended)}\n")
+    batch = ("--batch", "2")
+    for form in ((), ("--json",), ("--markdown",), ("--html",), batch, (*batch, "--json")):
+        done = inspect(str(location), *form)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout, form
+        assert "(redacted)" in done.stdout, form
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "<b>&c", planned=40, committed=39)
+    files.state(location, range(1, 40))
+    page = inspect(str(location), "--html").stdout
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") >= 3
+    assert "<b>&c" not in page
+    assert not re.search(r"<script|<link|src=|@import|url\(|https?://", page)
+    assert page.count("<section") == page.count("</section>")
+
+
+def test_markdown_is_a_table_a_ticket_can_show(tmp_path: Path) -> None:
+    done = inspect(str(files.write(tmp_path / "a|b")), "--markdown")
+    assert done.stdout.startswith("# Checkpoint")
+    facts = [line for line in done.stdout.splitlines() if re.match(r"\| [a-zS]", line)][:10]
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in facts)
+
+
+@pytest.mark.parametrize(("variables", "escapes"), [({}, b"\x1b["), ({"NO_COLOR": "1"}, b"")])
+def test_a_terminal_gets_colours_unless_told_not_to(
+    tmp_path: Path, variables: Mapping[str, str], escapes: bytes
+) -> None:
+    location = files.write(tmp_path / "c")
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    outer, inner = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli.main", "inspect", str(location)],
+        env={**environment, **variables},
+        stdout=inner,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(inner)
+        shown = b""
+        try:
+            while part := os.read(outer, 65536):
+                shown += part
+        except OSError:
+            pass  # how Linux tells that the other end is closed
+    os.close(outer)
+    assert process.returncode == 0
+    assert (b"\x1b[" in shown) is bool(escapes)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=150, committed=150)
+    files.state(location, range(1, 10), partitions=300)
+    command = f"{sys.executable} -m holdfast.cli.main inspect --json {location} | head -c 100"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout) == 100
+
+
+def test_it_starts_without_what_it_does_not_need(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    code = (
+        "import sys; from holdfast.cli.main import main\n"
+        f"try: main(['inspect', {str(location)!r}])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pyspark', 'pyarrow', 'obstore', 'deltalake', 'rich', 'hdfs_native', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "[]\n"
+
+
+def test_it_works_with_no_pyspark_installed(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    code = (
+        "import sys\nfor name in ('pyspark', 'delta', 'py4j'): sys.modules[name] = None\n"
+        "from holdfast.cli.main import main\n"
+        f"main([*{['inspect', '--json', str(location)]!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["format"] == 1
