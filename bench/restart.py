@@ -58,7 +58,7 @@ def _once(name: str, folder: Path, home: Path, paths: str, number: int) -> float
     command = {
         "bare": [sys.executable, str(home / "bare.py"), str(folder), paths],
         "holdfast": [
-            *(sys.executable, "-m", "holdfast.cli.main"),
+            *(sys.executable, "-m", "holdfast"),
             *("run", str(home / "declared.py"), "--once", "--dev"),
         ],
     }[name]

@@ -65,7 +65,7 @@ class Stage:
     def start(self, crash_at: str = "", *options: str) -> subprocess.Popen[str]:
         """Start a driver in a process group of its own."""
         module = Path(__file__).with_name("crash_pipeline.py")
-        command = [sys.executable, "-m", "holdfast.cli.main", "run", str(module), "--once", "--dev"]
+        command = [sys.executable, "-m", "holdfast", "run", str(module), "--once", "--dev"]
         driver = subprocess.Popen(
             [*command, *SHORT_LIFE, *options],
             env=self.environment(crash_at),

@@ -35,7 +35,7 @@ def test_a_full_disk(tmp_path: Path, size: str) -> None:
     (tmp_path / "small").mkdir()
     stage = Stage(home=tmp_path, source="files", sink="append", place=str(tmp_path / "small"))
     module = Path(__file__).with_name("crash_pipeline.py")
-    driver = [sys.executable, "-m", "holdfast.cli.main", "run", str(module), "--once", "--dev"]
+    driver = [sys.executable, "-m", "holdfast", "run", str(module), "--once", "--dev"]
     namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", TWO_DRIVERS, "sh"]
     done = subprocess.run(
         [*namespace, size, str(tmp_path), *driver],

@@ -29,7 +29,7 @@ def ingest(rows):
 def holdfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder."""
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        [sys.executable, "-m", "holdfast", *arguments],
         cwd=folder,
         env={**os.environ, "NO_COLOR": "1", "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
@@ -128,7 +128,7 @@ def test_java_that_is_missing_is_named(tmp_path: Path) -> None:
     module = declare(tmp_path, str(tmp_path / "checkpoints"))
     environment = {**os.environ, "JAVA_HOME": str(tmp_path), "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", "run", module, "--dev"],
+        [sys.executable, "-m", "holdfast", "run", module, "--dev"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -146,7 +146,7 @@ def test_under_spark_submit(tmp_path: Path) -> None:
     (tmp_path / "landing/a.json").write_text('{"id": 1}\n{"id": 2}\n')
     home = Path(pyspark.__file__).parent
     paths = ",".join(str(path) for path in jars.paths(f"spark-{session.spark_line()}"))
-    main = Path(sys.modules["holdfast.run.session"].__file__ or "").parents[1] / "cli/main.py"
+    main = Path(sys.modules["holdfast"].__file__ or "").parent / "__main__.py"
     done = subprocess.run(
         [home / "bin/spark-submit", "--jars", paths, main, "run", module, "--once", "--dev"],
         cwd=tmp_path,

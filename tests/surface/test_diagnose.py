@@ -19,7 +19,7 @@ from holdfast.report import diagnosis
 def holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command."""
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", *arguments],
+        [sys.executable, "-m", "holdfast", *arguments],
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,

@@ -35,7 +35,7 @@ NO_RECORDS = (
 def inspect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", "inspect", *arguments],
+        [sys.executable, "-m", "holdfast", "inspect", *arguments],
         env={**os.environ, "NO_COLOR": "1", **environment},
         capture_output=True,
         text=True,
@@ -237,7 +237,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     outer, inner = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli.main", "inspect", str(location)],
+        [sys.executable, "-m", "holdfast", "inspect", str(location)],
         env={**environment, **variables},
         stdout=inner,
         stderr=subprocess.DEVNULL,
@@ -257,7 +257,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=150, committed=150)
     files.state(location, range(1, 10), partitions=300)
-    command = f"{sys.executable} -m holdfast.cli.main inspect --json {location} | head -c 100"
+    command = f"{sys.executable} -m holdfast inspect --json {location} | head -c 100"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )

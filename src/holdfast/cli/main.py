@@ -79,7 +79,3 @@ def _tell(code: str, message: str, hint: str) -> None:
     click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
     click.echo(f": {message}", err=True)
     click.echo(f"hint: {hint}", err=True)
-
-
-if __name__ == "__main__":
-    main()

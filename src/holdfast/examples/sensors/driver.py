@@ -66,7 +66,7 @@ class DriverProcess:
             pipeline.ENCODING: settings.encoding.value,
         }
         inherited = os.environ  # noqa: TID251 - a driver finds Java and Python as its parent does
-        command = [sys.executable, "-m", "holdfast.cli.main", "run", pipeline.__name__, "--dev"]
+        command = [sys.executable, "-m", "holdfast", "run", pipeline.__name__, "--dev"]
         for key, value in _SHORT_LIFE.items():
             command += ["--set", f"{key}={value}"]
         with self.log_file.open("ab") as log:
