@@ -1,9 +1,11 @@
 """Driving `holdfast run` as a process of its own, as a user or a cluster manager does."""
 
+import functools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,11 +23,6 @@ ROWS = 2_000
 ROWS_A_BATCH = 500
 KEYS = 50
 KILLED = -9
-# A driver that lives for seconds gains nothing from Java's second compiler and its collectors.
-SHORT_LIFE = (
-    *("--set", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
-    *("--set", "spark.ui.enabled=false"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +61,15 @@ class Stage:
 
     def start(self, crash_at: str = "", *options: str) -> subprocess.Popen[str]:
         """Start a driver in a process group of its own."""
+        return self.start_with(java_options(), crash_at, *options)
+
+    def start_with(self, java: str, crash_at: str, *options: str) -> subprocess.Popen[str]:
+        """The same, with options for Java."""
         module = Path(__file__).with_name("crash_pipeline.py")
         command = [sys.executable, "-m", "holdfast", "run", str(module), "--once", "--dev"]
+        settings = (f"spark.driver.extraJavaOptions={java}", "spark.ui.enabled=false")
         driver = subprocess.Popen(
-            [*command, *SHORT_LIFE, *options],
+            [*command, *(word for one in settings for word in ("--set", one)), *options],
             env=self.environment(crash_at),
             start_new_session=True,
             stdout=subprocess.PIPE,
@@ -108,6 +110,28 @@ class Stage:
             file = Path(path.removeprefix("file://"))
             ids.update(pq.read_table(file, columns=["id"]).column("id").to_pylist())
         return ids
+
+
+@functools.cache
+def java_options() -> str:
+    """What a driver that lives for seconds tells Java: one compiler, and Spark's classes mapped.
+
+    Java writes the classes that a process has loaded into an archive when it ends, and ignores an
+    archive that another Java or another class path made. With it a driver takes two thirds of the
+    CPU. It lies in the virtual environment: made once, gone with it.
+    """
+    short_life = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    archive = Path(sys.prefix) / "spark-classes.jsa"
+    if not archive.exists():
+        fresh = archive.with_suffix(f".{os.getpid()}")
+        with tempfile.TemporaryDirectory() as home:
+            land(Path(home))
+            stage = Stage(home=Path(home), source="files", sink="stateful")
+            ended(stage.start_with(f"{short_life} -XX:ArchiveClassesAtExit={fresh}", ""))
+        if not fresh.exists():  # a Java that was built without this
+            return short_life
+        fresh.replace(archive)
+    return f"{short_life} -XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 def ended(driver: subprocess.Popen[str], timeout: float = 240) -> Ended:
