@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
-from tests.golden import GOLDEN, Golden
+from tests.commands import Done, holdfast, started
+from tests.golden import Golden, each
 from tests.json_schema import problems
 from tests.looking import evidence
 
@@ -32,16 +33,9 @@ NO_RECORDS = (
 )
 
 
-def inspect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def inspect(*arguments: str) -> Done:
     """Run the command."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", "inspect", *arguments],
-        env={**os.environ, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return holdfast("inspect", *arguments)
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -49,7 +43,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     for batch in range(2):
         at = (1_767_225_600_000 + batch * 1000 + 500) * 1_000_000
         os.utime(location / f"commits/{batch}", ns=(at, at))
-    done = inspect(str(location))
+    done = started("inspect", str(location))
     assert (done.returncode, done.stderr) == (0, "")
     not_told = "a checkpoint does not tell; no run record, event log or commit was found that does"
     assert done.stdout.splitlines() == [
@@ -109,7 +103,7 @@ def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
     assert found["unreadable"] == []
 
 
-@pytest.mark.parametrize("golden", GOLDEN[::7], ids=str)
+@each
 def test_the_json_is_as_its_schema_says(golden: Golden) -> None:
     shown = json.loads(json.dumps(document.of(evidence(golden.checkpoint))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
