@@ -45,7 +45,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
         os.utime(location / f"commits/{batch}", ns=(at, at))
     done = started("inspect", str(location))
     assert (done.returncode, done.stderr) == (0, "")
-    not_told = "a checkpoint does not tell; no run record, event log or commit was found that does"
+    not_told = "no checkpoint tells it; a run record or `--event-log PATH` would"
     assert done.stdout.splitlines() == [
         f"batch 2 {PENDING}",
         "",
@@ -156,6 +156,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     ("arguments", "code", "exit_code"),
     [
         (("nowhere",), "LOCATION_MISSING", 2),
+        (("",), "LOCATION_MISSING", 2),
+        (("ftp://host/c",), "STORAGE_UNAVAILABLE", 3),
         (("c", "--batch", "99"), "BATCH_MISSING", 2),
         (("c", "--compare", "1"), "OPTION_INVALID", 2),
         (("c", "--compare", "0:1", "--batch", "1"), "OPTION_INVALID", 2),
@@ -172,7 +174,8 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
 ) -> None:
     files.write(tmp_path / "c")
     files.write(tmp_path / "d")
-    done = inspect(str(tmp_path / arguments[0]), *arguments[1:])
+    named = arguments[0] if "://" in arguments[0] else str(tmp_path / arguments[0])
+    done = inspect(named if arguments[0] else "", *arguments[1:])
     assert (done.returncode, done.stdout) == (exit_code, "")
     first, second = done.stderr.splitlines()
     assert first.startswith(f"{code}: expected ")

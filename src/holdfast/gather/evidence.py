@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from holdfast.gather.history import Told
 
 _MOST_METADATA = 1 << 20
-_NOT_TOLD = "a checkpoint does not tell; no run record, event log or commit was found that does"
+_NOT_TOLD = "no checkpoint tells it; a run record or `--event-log PATH` would"
 _NO_METADATA = (
     "no file `metadata`: Spark gives the query a new id, and from 4.2 on refuses to start"
 )

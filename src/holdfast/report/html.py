@@ -1,5 +1,6 @@
 """Evidence -> one HTML file that needs nothing else: style and charts are inside, no script."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
@@ -18,6 +19,7 @@ from holdfast.model.version import VERSION
 from holdfast.report import charts, redact, rows, style, verdict, words
 from holdfast.report.charts import Bar
 
+_CODE = re.compile("`([^`]+)`")
 _MOST_PARTITIONS = 200
 _MOST_BATCHES = 101
 _NOTED = (Change.WENT_BACK, Change.VANISHED)
@@ -80,7 +82,9 @@ def _facts(evidence: Evidence) -> str:
 
 
 def _note(note: str) -> str:
-    return f"<small>{_text(note)}</small>" if note else ""
+    """A note; what is in backticks is code."""
+    marked = _CODE.sub(r"<code>\1</code>", _text(note))
+    return f"<small>{marked}</small>" if note else ""
 
 
 def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
@@ -143,11 +147,7 @@ def _operator(shown: OperatorSeen) -> str:
         for store in shown.stores[:_MOST_PARTITIONS]
     ]
     highest = words.size(max((store.bytes for store in shown.stores), default=0))
-    about = (
-        f"{words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
-        f" {words.number(shown.rows)} rows, latest version {words.number(shown.latest_version)},"
-        f" oldest restorable batch {words.number(shown.oldest_batch)}"
-    )
+    about = rows.state(shown)
     chart = charts.bars(drawn, highest, "bytes by partition")
     return _section(
         f"Operator {shown.operator}: {_text(name)}",

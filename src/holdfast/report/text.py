@@ -138,9 +138,9 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
     most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
     about = f"  {shown.described}" if shown.described else ""
     yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.kind(shown)}{about}"))
-    total = words.number(shown.consumed.total)
-    if not isinstance(shown.consumed.total, Unknown):
-        yield (Part(f"  {total} {shown.consumed.unit}", Style.DIM),)
+    total, unit = shown.consumed.total, shown.consumed.unit
+    if not isinstance(total, Unknown):
+        yield (Part(f"  {words.plural(total, unit.removesuffix('s'))}", Style.DIM),)
     partitions = shown.consumed.partitions
     width = max((len(one.partition) for one in partitions[:most]), default=0)
     for one in partitions[:most]:
@@ -166,14 +166,7 @@ def _partition(shown: PartitionChange, width: int) -> Line:
 def _operator(shown: OperatorSeen) -> Iterator[Line]:
     name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
     yield (Part(f"Operator {shown.operator}", Style.HEAD), Part(f"  {name}"))
-    latest = "-" if shown.latest_version is None else str(shown.latest_version)
-    yield (
-        Part(
-            f"  {words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
-            f" {words.number(shown.rows)} rows, latest version {latest},"
-            f" oldest restorable batch {words.number(shown.oldest_batch)}"
-        ),
-    )
+    yield (Part(f"  {rows.state(shown)}"),)
     behind = [s for s in shown.stores if s.latest_version != shown.latest_version]
     if behind:
         yield (
