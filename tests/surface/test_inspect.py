@@ -214,6 +214,7 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     page = inspect(str(location), "--html").stdout
     assert page.startswith("<!doctype html>")
     assert page.count("<svg") >= 3
+    assert page.count('<td class="careful">pending</td>') == 1
     assert "<b>&c" not in page
     assert not re.search(r"<script|<link|src=|@import|url\(|https?://", page)
     assert page.count("<section") == page.count("</section>")

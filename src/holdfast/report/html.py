@@ -22,6 +22,13 @@ from holdfast.report.charts import Bar
 _CODE = re.compile("`([^`]+)`")
 _MOST_PARTITIONS = 200
 _MOST_BATCHES = 101
+_MOST_LISTED = 12
+_STANDINGS = {
+    Committed.YES: "good",
+    Committed.NO: "careful",
+    Committed.COMMIT_UNREADABLE: "bad",
+    Committed.OFFSETS_UNREADABLE: "bad",
+}
 _NOTED = (Change.WENT_BACK, Change.VANISHED)
 
 
@@ -115,6 +122,22 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
         ]
         highest = words.number(max(count for _, count in counted if isinstance(count, int)))
         yield _section("Rows", charts.bars(drawn, highest, "rows by batch"))
+    if shown:
+        yield _section("Batches", _listed(shown[-_MOST_LISTED:]))
+
+
+def _listed(shown: Sequence[BatchSeen]) -> str:
+    """The newest batches, the newest first."""
+    names = ("batch", "planned", "standing", "rows", "took")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    lines = (
+        f"<tr><td>{one.batch}</td><td>{words.moment(one.planned_ms)}</td>"
+        f'<td class="{_STANDINGS[one.standing]}">{one.standing.value}</td>'
+        f"<td>{words.number(rows.rows_of(one))}</td>"
+        f"<td>{'-' if took is None else words.duration(took)}</td></tr>"
+        for one, took in ((one, rows.took_ms(one)) for one in reversed(shown))
+    )
+    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
 
 
 def _source(shown: SourceSeen) -> str:

@@ -114,17 +114,18 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     )
     longest = max((rows.took_ms(one) or 0 for one in shown), default=0)
     width = max(len(str(one.batch)) for one in shown)
+    standing = max(len(one.standing.value) for one in shown)
     for one in shown:
-        yield _timeline(one, longest, width)
+        yield _timeline(one, longest, (width, max(standing, 10)))
 
 
-def _timeline(shown: BatchSeen, longest: int, width: int) -> Line:
+def _timeline(shown: BatchSeen, longest: int, widths: tuple[int, int]) -> Line:
     took = rows.took_ms(shown)
     bar = "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
     records = rows.rows_of(shown)
     return (
-        Part(f"  {shown.batch:>{width}}  {words.moment(shown.planned_ms):<19}  "),
-        Part(f"{shown.standing.value:<10}", _STANDINGS[shown.standing]),
+        Part(f"  {shown.batch:>{widths[0]}}  {words.moment(shown.planned_ms):<19}  "),
+        Part(f"{shown.standing.value:<{widths[1]}}", _STANDINGS[shown.standing]),
         Part(
             f"{words.number(records):>14} {'rows' if not isinstance(records, Unknown) else '':<4}"
         ),
