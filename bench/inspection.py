@@ -177,7 +177,9 @@ def peak(command: Sequence[str]) -> float:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "NO_COLOR": "1"}
+    """With compiled modules, as an installed package has: the first round writes them."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYSPARK_PYTHON": sys.executable, "NO_COLOR": "1"}
 
 
 def _command(location: str, *more: str) -> list[str]:

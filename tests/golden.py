@@ -2,6 +2,10 @@
 
     for golden in GOLDEN: golden.checkpoint, golden.expected["query_id"] ...
 
+    @each
+    def test_…(golden: Golden): ...     every one of them in `make prove`, of each scenario one in
+                                        `make test`, of which the versions take turns
+
 `tests/checkpoints/README.md` says what is there and what `expected.json` holds.
 """
 
@@ -10,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import pytest
 
 FOLDER = Path(__file__).parent / "checkpoints"
 
@@ -54,6 +60,22 @@ def _found() -> Iterator[Golden]:
 
 
 GOLDEN = tuple(_found())
+
+
+def _one_of_each() -> Iterator[Golden]:
+    by_scenario: dict[str, list[Golden]] = {}
+    for one in GOLDEN:
+        by_scenario.setdefault(one.scenario, []).append(one)
+    for number, (_, written) in enumerate(sorted(by_scenario.items())):
+        yield written[number % len(written)]
+
+
+ONE_OF_EACH = tuple(_one_of_each())
+each = pytest.mark.parametrize(
+    "golden",
+    [pytest.param(one, marks=() if one in ONE_OF_EACH else pytest.mark.prove) for one in GOLDEN],
+    ids=str,
+)
 
 
 def golden(version: str, scenario: str) -> Golden:

@@ -73,7 +73,7 @@ def inspect(
     return evidence.evidence(
         found.place,
         found.top,
-        event_log=_events(event_log) if event_log else None,
+        event_log=_events(event_log, storage) if event_log else None,
         now_ms=now_ms,
         told=told,
     )
@@ -97,7 +97,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.model.finding import Seen  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
-    events = _events(event_log) if event_log else ()
+    events = _events(event_log, storage) if event_log else ()
     seen = evidence.evidence(found.place, found.top, event_log=events, now_ms=now_ms, told=told)
     how = restart.starting(seen, spark, asynchronous=asynchronous)
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
@@ -106,10 +106,10 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     )
 
 
-def _events(place: str) -> "Iterator[Told]":
+def _events(place: str, storage: Mapping[str, str]) -> "Iterator[Told]":
     from holdfast.gather import event_logs  # noqa: PLC0415  loads what it needs
 
-    return event_logs.events(place)
+    return event_logs.events(place, storage)
 
 
 def batch_detail(

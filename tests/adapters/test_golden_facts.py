@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.golden import GOLDEN, Golden
+from tests.golden import GOLDEN, Golden, each
 from tests.looking import evidence, rendered, stamps
 
 from holdfast.errors import HoldfastError, InspectionRefused
@@ -16,7 +16,6 @@ from holdfast.model.evidence import Absent, Evidence, Known
 from holdfast.report import document, text, verdict
 from holdfast.report.verdict import Level
 
-each = pytest.mark.parametrize("golden", GOLDEN, ids=str)
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import pytest
-from tests.golden import GOLDEN, Golden
+from tests.golden import GOLDEN, Golden, each
 
 from holdfast.decode import (
     checksum,
@@ -26,8 +25,6 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, Unreadable
 from holdfast.model.source_offset import KafkaOffset, OpaqueOffset, RateMicroBatchOffset
 from holdfast.model.spark_version import SparkVersion
-
-each = pytest.mark.parametrize("golden", GOLDEN, ids=str)
 
 
 def _source_file(data: bytes) -> object:

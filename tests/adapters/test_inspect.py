@@ -241,6 +241,18 @@ def test_signs_of_restarts(tmp_path: Path) -> None:
     ]
 
 
+def test_an_entry_with_a_time_and_no_settings_is_of_the_oldest_spark(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    for batch in range(3):
+        files.offsets(location, batch, 1_767_225_600_000, {})
+    for commit in (location / "commits").iterdir():
+        commit.write_text("v1\n{}")
+    found = evidence(location).spark_version
+    assert isinstance(found, Known)
+    assert found.value == "2.1"
+    assert "no setting is pinned" in found.inferred
+
+
 def test_run_records_tell_sink_mode_version_and_restarts(tmp_path: Path) -> None:
     location = files.write(tmp_path / "base/c")
     for number in range(2):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.remotes import SERVERS, remote
-from tests.golden import GOLDEN, Golden
+from tests.golden import ONE_OF_EACH, Golden
 from tests.looking import evidence, rendered
 
 from holdfast import ops
-from holdfast.errors import LocationMissing, NotACheckpoint, StorageUnavailable
+from holdfast.errors import EventLogUnreadable, LocationMissing, NotACheckpoint, StorageUnavailable
 from holdfast.model.evidence import Evidence, Known
 from holdfast.model.json import Json, mapping
 from holdfast.report import document
@@ -18,6 +18,7 @@ from holdfast.storage import open_store
 
 Place = tuple[str, Mapping[str, str]]
 _SCENARIOS = ("aggregate-rocksdb", "join-inner-hdfs", "kafka", "files-compact")
+_SOME = [one for one in ONE_OF_EACH if one.scenario in _SCENARIOS]
 
 
 @pytest.fixture(params=SERVERS)
@@ -47,7 +48,7 @@ def told(found: Evidence) -> Mapping[str, Json]:
     return {**shown, "evidence": facts, "batches": batches}
 
 
-@pytest.mark.parametrize("golden", [one for one in GOLDEN if one.scenario in _SCENARIOS], ids=str)
+@pytest.mark.parametrize("golden", _SOME, ids=str)
 def test_the_same_is_said_of_it(golden: Golden, place: Place) -> None:
     url = uploaded(golden.checkpoint, place, golden.scenario)
     found = evidence(url, place[1])
@@ -75,6 +76,26 @@ def test_records_and_rows(tmp_path: Path, place: Place) -> None:
     )
     assert isinstance(rows, tuple)
     assert [row.batches.last_committed for row in rows] == [2, 0]
+
+
+def test_an_event_log_lies_there_too(tmp_path: Path, place: Place) -> None:
+    location = files.write(tmp_path / "c")
+    store = open_store(*place)
+    started = '{"Event":"SparkListenerLogStart","Spark Version":"4.1.%d"}\n%s\n'
+    event = (
+        '{"Event":"org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent",'
+        f'"id":"{files.QUERY_ID}","runId":"0b6ee2c4-3a55-4a3c-9d5c-0e4f3cf1a111","name":"orders",'
+        '"timestamp":"2026-01-01T00:00:00.000Z"}'
+    )
+    rolling, one = "events/eventlog_v2_app-1/events_1_app-1", "one/app-2"
+    store.write(rolling, (started % (1, event)).encode())
+    store.write(one, (started % (2, event)).encode())
+    for at, version, path in (("events", "4.1.1", rolling), (one, "4.1.2", one)):
+        found = evidence(location, place[1], event_log=f"{place[0]}/{at}").spark_version
+        assert isinstance(found, Known)
+        assert (found.value, [one.endswith(path) for one in found.read_from]) == (version, [True])
+    with pytest.raises(EventLogUnreadable, match="nothing there"):
+        evidence(location, place[1], event_log=f"{place[0]}/nowhere")
 
 
 def test_what_is_not_there(place: Place) -> None:

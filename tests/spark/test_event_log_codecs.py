@@ -46,7 +46,7 @@ def compressed(spark: SparkSession, codec: str, data: bytes) -> bytes:
     return bytes(output.toByteArray())
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy", "lzf"])
 @pytest.mark.parametrize("lines", [1, 5_000])
 def test_a_compressed_log(spark: SparkSession, tmp_path: Path, codec: str, lines: int) -> None:
     location = files.write(tmp_path / "c")
@@ -64,7 +64,7 @@ def test_a_compressed_log(spark: SparkSession, tmp_path: Path, codec: str, lines
     assert stamps(tmp_path) == before
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy", "lzf"])
 def test_a_log_that_ends_in_the_middle_is_read_up_to_there(
     spark: SparkSession, tmp_path: Path, codec: str
 ) -> None:

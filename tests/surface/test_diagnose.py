@@ -1,37 +1,22 @@
 """`holdfast diagnose` and `holdfast explain` as a user sees them: whole output and exit codes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from tests import checkpoint_files as files
+from tests.commands import holdfast, started
 from tests.diagnosing import diagnosed
-from tests.golden import GOLDEN, Golden
+from tests.golden import Golden, each
 
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.model.finding import Code, Judgement
 from holdfast.report import diagnosis
 
 
-def holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", *arguments],
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-
-
 def test_the_whole_report(tmp_path: Path) -> None:
     location = files.write(tmp_path / "orders", planned=4, committed=4)
     (location / "offsets/3").unlink()
-    done = holdfast("diagnose", str(location), "--spark", "4.1")
+    done = started("diagnose", str(location), "--spark", "4.1")
     assert (done.returncode, done.stderr) == (1, "")
     after = "after the sink has written"
     assert done.stdout.splitlines()[:8] == [
@@ -124,7 +109,7 @@ def test_explain() -> None:
     assert "hint: holdfast explain PENDING_BATCH" in done.stderr
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=str)
+@each
 def test_a_checkpoint_that_spark_left_at_rest_is_safe(golden: Golden) -> None:
     found = diagnosed(golden.checkpoint)
     assert diagnosis.of(found)

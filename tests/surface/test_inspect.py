@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
-from tests.golden import GOLDEN, Golden
+from tests.commands import Done, holdfast, started
+from tests.golden import Golden, each
 from tests.json_schema import problems
 from tests.looking import evidence
 
@@ -32,16 +33,9 @@ NO_RECORDS = (
 )
 
 
-def inspect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def inspect(*arguments: str) -> Done:
     """Run the command."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", "inspect", *arguments],
-        env={**os.environ, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return holdfast("inspect", *arguments)
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -49,9 +43,9 @@ def test_the_whole_report(tmp_path: Path) -> None:
     for batch in range(2):
         at = (1_767_225_600_000 + batch * 1000 + 500) * 1_000_000
         os.utime(location / f"commits/{batch}", ns=(at, at))
-    done = inspect(str(location))
+    done = started("inspect", str(location))
     assert (done.returncode, done.stderr) == (0, "")
-    not_told = "a checkpoint does not tell; no run record, event log or commit was found that does"
+    not_told = "no checkpoint tells it; a run record or `--event-log PATH` would"
     assert done.stdout.splitlines() == [
         f"batch 2 {PENDING}",
         "",
@@ -109,7 +103,7 @@ def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
     assert found["unreadable"] == []
 
 
-@pytest.mark.parametrize("golden", GOLDEN[::7], ids=str)
+@each
 def test_the_json_is_as_its_schema_says(golden: Golden) -> None:
     shown = json.loads(json.dumps(document.of(evidence(golden.checkpoint))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
@@ -162,6 +156,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     ("arguments", "code", "exit_code"),
     [
         (("nowhere",), "LOCATION_MISSING", 2),
+        (("",), "LOCATION_MISSING", 2),
+        (("ftp://host/c",), "STORAGE_UNAVAILABLE", 3),
         (("c", "--batch", "99"), "BATCH_MISSING", 2),
         (("c", "--compare", "1"), "OPTION_INVALID", 2),
         (("c", "--compare", "0:1", "--batch", "1"), "OPTION_INVALID", 2),
@@ -178,7 +174,8 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
 ) -> None:
     files.write(tmp_path / "c")
     files.write(tmp_path / "d")
-    done = inspect(str(tmp_path / arguments[0]), *arguments[1:])
+    named = arguments[0] if "://" in arguments[0] else str(tmp_path / arguments[0])
+    done = inspect(named if arguments[0] else "", *arguments[1:])
     assert (done.returncode, done.stdout) == (exit_code, "")
     first, second = done.stderr.splitlines()
     assert first.startswith(f"{code}: expected ")
@@ -217,6 +214,7 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     page = inspect(str(location), "--html").stdout
     assert page.startswith("<!doctype html>")
     assert page.count("<svg") >= 3
+    assert page.count('<td class="careful">pending</td>') == 1
     assert "<b>&c" not in page
     assert not re.search(r"<script|<link|src=|@import|url\(|https?://", page)
     assert page.count("<section") == page.count("</section>")

@@ -3,7 +3,7 @@
     python -m tools.golden [--spark VERSION]... [--part PART]... [SCENARIO...]
 
 Every Spark lives in a virtual environment of its own in `.golden/`, made at the first time (half a
-gigabyte each). It records its scenarios in up to three processes, see `scenario.Part`. What a
+gigabyte each). It records its scenarios in up to five processes, see `scenario.Part`. What a
 selection of versions or scenarios leaves out stays as it is in `tests/checkpoints`.
 """
 

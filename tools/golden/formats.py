@@ -109,6 +109,7 @@ SCENARIOS = (
         mode="update",
         conf={**PROVIDERS["rocksdb"], **_CHECKPOINT_2},
         since=(4, 0),
+        part=Part.FORMAT_2,
     ),
     Scenario(
         name="checkpoint-format-2-changelog",
@@ -117,6 +118,7 @@ SCENARIOS = (
         mode="update",
         conf={**PROVIDERS["changelog"], **_CHECKPOINT_2},
         since=(4, 0),
+        part=Part.FORMAT_2,
     ),
     Scenario(
         name="checkpoint-format-2-tws",
@@ -125,6 +127,7 @@ SCENARIOS = (
         mode="update",
         conf={**PROVIDERS["changelog"], **_CHECKPOINT_2},
         since=(4, 0),
+        part=Part.FORMAT_2,
     ),
     Scenario(
         name="tws-avro",

@@ -36,6 +36,9 @@ class Part(StrEnum):
     PLAIN = "plain"
     # State maintenance every second, so that snapshots and deletions happen while a query runs.
     MAINTAINED = "maintained"
+    # State checkpoint format 2: Spark 4.0 writes the format of a process's first query into the
+    # RocksDB metadata of all of them.
+    FORMAT_2 = "format-2"
     # Every query of the process is killed at once, with its JVM.
     KILLED = "killed"
     # No process of ours: Spark's own command runs a declarative pipeline.

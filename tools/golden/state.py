@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tools.golden.scenario import version_of
@@ -52,6 +53,8 @@ def _rows(spark: SparkSession, checkpoint: Path, options: dict[str, str]) -> Jso
         rows = [json.loads(row) for row in frame.toJSON().collect()]
     except PySparkException as error:
         return {**options, "error": str(error).splitlines()[0][:300]}
+    except Py4JJavaError as error:  # what fails in a task, of an RDD as `toJSON` makes it
+        return {**options, "error": str(error.java_exception.getMessage()).splitlines()[0][:300]}
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return {
         **options,

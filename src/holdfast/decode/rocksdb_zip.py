@@ -7,6 +7,9 @@ The zip holds RocksDB's small files and one named `metadata`:
      "logFiles":[{"localFileName":…,"dfsLogFileName":…,"sizeBytes":…}],"numKeys":5,
      "numInternalKeys":0,"columnFamilyMapping":{"default":0},"maxColumnFamilyId":0}
 
+Spark 4.0 writes `v2` there if the first query of its process had state checkpoint format 2, and
+the same fields; every other version writes `v1`, in either format.
+
 The list of a zip's members stands at its end, so it is read from there.
 """
 
@@ -50,7 +53,7 @@ def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
 
 def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
     """The `metadata` file alone, out of its zip."""
-    head = log.versioned(data, "RocksDB metadata", (1,))
+    head = log.versioned(data, "RocksDB metadata", (1, 2))
     if isinstance(head, Unreadable):
         return head
     found = log.members(head[1])

@@ -4,6 +4,8 @@
     lz4       of lz4-java: `LZ4Block`, a token, two little-endian lengths, a checksum, the block
     snappy    of snappy-java: a header of 16 bytes that starts with 0x82 `SNAPPY`, then blocks, each
               behind its big-endian length
+    lzf       of compress-lzf: blocks behind `ZV`, 0 or 1, and big-endian lengths: that of the block
+              and, of a compressed one, that of its text
 
 An application that still runs, or that was killed, leaves a file that ends in the middle of a
 block: what comes before is given, and the rest is left out in silence, as Spark's own history
@@ -14,13 +16,13 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from holdfast.errors import EventLogUnreadable
-
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")
 _LZ4_STORED, _LZ4_COMPRESSED = 0x10, 0x20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = 16
+_LZF_MAGIC = b"ZV"
+_LZF_STORED, _LZF_COMPRESSED = 0, 1
 _LARGEST_BLOCK = 64 << 20
 _CHUNK = 1 << 20
 
@@ -34,12 +36,8 @@ def opened(name: str, file: BinaryIO) -> Iterator[bytes]:
         "zst": _zstd,
         "lz4": _lz4,
         "snappy": _snappy,
+        "lzf": _lzf,
     }
-    if codec == "lzf":
-        raise EventLogUnreadable(
-            f"expected an event log that is plain or in zstd, lz4 or snappy, found `{name}` in lzf",
-            hint="let Spark write it with `spark.eventLog.compression.codec=zstd`",
-        )
     return readers.get(codec, _plain)(file)
 
 
@@ -110,3 +108,49 @@ def _snappy_size(block: bytes) -> int:
                 break
             return size
     raise ValueError("no length in front of a snappy block")
+
+
+def _lzf(file: BinaryIO) -> Iterator[bytes]:
+    while len(header := file.read(5)) == 5 and header.startswith(_LZF_MAGIC):  # noqa: PLR2004
+        kind, length = header[2], int.from_bytes(header[3:], "big")
+        size = file.read(2) if kind == _LZF_COMPRESSED else b""
+        block = file.read(length)
+        if len(block) < length or kind not in (_LZF_STORED, _LZF_COMPRESSED):
+            return
+        if kind == _LZF_STORED:
+            yield block
+            continue
+        text = _lzf_text(block)
+        if len(text) != int.from_bytes(size, "big"):
+            return
+        yield text
+
+
+def _lzf_text(block: bytes) -> bytes:
+    """A block without its repetitions; what is damaged comes out with another length.
+
+    A byte below 32 stands before so many letters and one more. Any other has a length in its upper
+    three bits, which a byte of its own follows if all are set, and how far back to copy from.
+    """
+    text, at, end = bytearray(), 0, len(block)
+    while at < end:
+        control = block[at]
+        at += 1
+        if control < 32:  # noqa: PLR2004
+            text += block[at : at + control + 1]
+            at += control + 1
+            continue
+        length = control >> 5
+        low = block[at : at + 2]
+        if length == 7 and low:  # noqa: PLR2004
+            length += low[0]
+            at, low = at + 1, low[1:]
+        at += 1
+        start = len(text) - ((control & 0x1F) << 8) - (low[0] if low else 0) - 1
+        if start < 0:
+            return b""
+        length += 2
+        # What is copied may be what it makes: a run of one letter goes one step back.
+        piece = bytes(text[start : start + length])
+        text += (piece * (length // len(piece) + 1))[:length]
+    return bytes(text)

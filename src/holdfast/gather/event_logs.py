@@ -1,56 +1,91 @@
 """Stage 2: a path -> the events of the Spark event logs there that concern streaming queries.
 
-    <app id>[.zstd|.lz4|.snappy][.inprogress]        one file
+    <app id>[.zstd|.lz4|.snappy|.lzf][.inprogress]   one file
     eventlog_v2_<app id>/events_<n>_<app id>[.zstd]  a rolling log: files in the order of <n>
 
 A folder may hold many logs; the newest are read. Lines are handed on one at a time, and a line
-that is longer than any event is left out: memory does not grow with the log.
+that is longer than any event is left out: memory does not grow with a log on this machine. A file
+of remote storage is fetched whole and refused beyond `_MOST_FETCHED`; those of a rolling log are
+smaller.
 """
 
+import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from holdfast.decode import event_log
 from holdfast.errors import EventLogUnreadable
 from holdfast.gather import codecs
 from holdfast.gather.history import Told
 from holdfast.model.offsets import Unreadable
-from holdfast.storage import Children, File, Missing, Reader, Refused, local, open_reader, urls
+from holdfast.storage import (
+    Children,
+    File,
+    Missing,
+    Piece,
+    Reader,
+    Refused,
+    local,
+    open_reader,
+    urls,
+)
 
 _ROLLED = re.compile(r"events_(?P<number>\d+)_.*")
 _ROLLING = "eventlog_v2_"
 _MOST_LOGS = 50
 _LONGEST_LINE = 64 << 20
+_MOST_FETCHED = 512 << 20
 
 
-def events(place: str) -> Iterator[Told]:
+def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:
     """The events of the logs at a place, oldest log first, each with the file that tells it."""
-    for path in _files(place):
+    files = _local(place) if urls.is_local(place) else _remote(urls.canonical(place), storage)
+    for path, file in files:
+        for event in event_log.decode(_lines(codecs.opened(path, file))):
+            if not isinstance(event, Unreadable):
+                yield path, event
+
+
+def _local(place: str) -> Iterator[tuple[str, BinaryIO]]:
+    for path in _local_files(place):
         with local.opened_quietly(path) as file:
-            for event in event_log.decode(_lines(codecs.opened(path.name, file))):
-                if not isinstance(event, Unreadable):
-                    yield str(path), event
+            yield str(path), file
 
 
-def _files(place: str) -> Sequence[Path]:
-    if not urls.is_local(place):
-        raise EventLogUnreadable(
-            f"expected an event log on this machine, found `{place}`",
-            hint="copy it here first, as with `aws s3 cp --recursive`",
-        )
+def _local_files(place: str) -> Sequence[Path]:
     path = urls.local_path(place)
     if path.is_file():
         return [path]
     reader = open_reader(place)
     inside = reader.children("")
     if isinstance(inside, Missing | Refused):
-        found = "nothing there" if isinstance(inside, Missing) else inside.reason
-        raise EventLogUnreadable(
-            f"expected an event log at `{place}`, found: {found}",
-            hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",
-        )
+        raise _unreadable(place, inside)
     return [path / name for name in _in_folder(reader, inside)]
+
+
+def _remote(url: str, storage: Mapping[str, str]) -> Iterator[tuple[str, BinaryIO]]:
+    reader = open_reader(url, storage)
+    inside = reader.children("")
+    if isinstance(inside, Children) and (inside.files or inside.folders):
+        names = _in_folder(reader, inside)
+    else:  # a file, then: its own folder tells
+        url, _, name = url.rpartition("/")
+        reader, names = open_reader(url, storage), [name]
+    for name in names:
+        for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
+            if not isinstance(data, bytes):
+                raise _unreadable(f"{url}/{name}", data)
+            yield f"{url}/{name}", io.BytesIO(data)
+
+
+def _unreadable(place: str, found: Missing | Refused) -> EventLogUnreadable:
+    reason = "nothing there" if isinstance(found, Missing) else found.reason
+    return EventLogUnreadable(
+        f"expected an event log at `{place}`, found: {reason}",
+        hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",
+    )
 
 
 def _in_folder(reader: Reader, inside: Children) -> Sequence[str]:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from holdfast.gather.history import Told
 
 _MOST_METADATA = 1 << 20
-_NOT_TOLD = "a checkpoint does not tell; no run record, event log or commit was found that does"
+_NOT_TOLD = "no checkpoint tells it; a run record or `--event-log PATH` would"
 _NO_METADATA = (
     "no file `metadata`: Spark gives the query a new id, and from 4.2 on refuses to start"
 )
@@ -94,7 +94,7 @@ def evidence(
     batches = progress.batches(found)
     latest = _latest(seen.entries)
     settings = latest[1].settings if latest else {}
-    versions = narrowed(settings, _formats(seen)) if latest else _PAST
+    versions = _versions(seen, latest)
     return Evidence(
         location=Known(value=place.url, read_from=(place.url,)),
         query_id=_query_id(seen),
@@ -270,6 +270,13 @@ def _spark_version(
         read_from=(f"offsets/{latest[0]}",),
         inferred="; ".join(versions.reasons),
     )
+
+
+def _versions(seen: _Seen, latest: tuple[BatchId, OffsetEntry] | None) -> VersionRange | Unknown:
+    if latest is None:
+        return _PAST
+    _, entry = latest
+    return narrowed(entry.settings, _formats(seen), timestamp_ms=entry.timestamp_ms)
 
 
 def _formats(seen: _Seen) -> set[Format]:

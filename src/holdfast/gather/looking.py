@@ -26,7 +26,9 @@ from holdfast.storage import (
     urls,
 )
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
+_ONE_SLASH = frozenset({"file", "hdfs"})
+_TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
 _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 
 
@@ -49,7 +51,7 @@ class FolderOfCheckpoints:
 
 def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
     """What is at a location; raises where there is nothing to look at."""
-    _require_known_scheme(location)
+    _require_location(location)
     url = urls.canonical(location)
     reader = open_reader(url, storage)
     top = reader.children("")
@@ -77,10 +79,15 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
     return FolderOfCheckpoints(url=url, reader=reader, found=found)
 
 
-def _require_known_scheme(location: str) -> None:
+def _require_location(location: str) -> None:
     """A scheme with one slash is no path, whatever the operating system thinks of it."""
+    if not location.strip():
+        raise LocationMissing(
+            "expected a location, found an empty text",
+            hint="a variable of the shell may be unset; name a folder, as in `holdfast inspect .`",
+        )
     scheme = _SCHEME.match(location)
-    if scheme and scheme[1].lower() not in ("file", "hdfs"):
+    if scheme and scheme[1].lower() not in (_TWO_SLASHES if scheme[2] else _ONE_SLASH):
         raise StorageUnavailable(
             f"expected a path, or a URL with {_KNOWN}, found `{scheme[1]}:` in `{location}`",
             hint=f"copy the checkpoint to one of these, or mount it: `/{scheme[1]}/…`",
@@ -148,7 +155,8 @@ def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpo
 
 
 def _not_a_checkpoint(location: str, url: str, alike: str, top: Children) -> NotACheckpoint:
-    names = [*(f"{name}/" for name in top.folders), *(file.name for file in top.files)]
+    files = sorted((file.name for file in top.files), key=lambda name: name.startswith("."))
+    names = [*(f"{name}/" for name in top.folders), *files]
     shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
     parent = _parent(url)
     hint = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH, _HEIGHT = 720, 150
+_COLOURS = 12
 _LEFT, _TOP, _BOTTOM = 64, 14, 22
 _LABELS = 8
 
@@ -65,12 +66,13 @@ def share(shown: Sequence[Bar], about: str) -> str:
     for index, bar in enumerate(shown):
         width = _WIDTH * bar.value / total
         parts.append(
-            f'<rect class="share s{index % 8}" x="{x:.2f}" y="0" width="{max(width - 1, 0.5):.2f}"'
+            f'<rect class="share s{index % _COLOURS}" x="{x:.2f}" y="0"'
+            f' width="{max(width - 1, 0.5):.2f}"'
             f' height="18"><title>{escape(bar.title)}</title></rect>'
         )
         x += width
     legend = "".join(
-        f'<li><span class="dot s{index % 8}"></span>{escape(bar.label)}</li>'
+        f'<li><span class="dot s{index % _COLOURS}"></span>{escape(bar.label)}</li>'
         for index, bar in enumerate(shown)
     )
     return "".join([*parts, f'</svg><ul class="legend">{legend}</ul>'])

@@ -1,5 +1,6 @@
 """Evidence -> one HTML file that needs nothing else: style and charts are inside, no script."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
@@ -18,8 +19,16 @@ from holdfast.model.version import VERSION
 from holdfast.report import charts, redact, rows, style, verdict, words
 from holdfast.report.charts import Bar
 
+_CODE = re.compile("`([^`]+)`")
 _MOST_PARTITIONS = 200
 _MOST_BATCHES = 101
+_MOST_LISTED = 12
+_STANDINGS = {
+    Committed.YES: "good",
+    Committed.NO: "careful",
+    Committed.COMMIT_UNREADABLE: "bad",
+    Committed.OFFSETS_UNREADABLE: "bad",
+}
 _NOTED = (Change.WENT_BACK, Change.VANISHED)
 
 
@@ -80,7 +89,9 @@ def _facts(evidence: Evidence) -> str:
 
 
 def _note(note: str) -> str:
-    return f"<small>{_text(note)}</small>" if note else ""
+    """A note; what is in backticks is code."""
+    marked = _CODE.sub(r"<code>\1</code>", _text(note))
+    return f"<small>{marked}</small>" if note else ""
 
 
 def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
@@ -111,6 +122,22 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
         ]
         highest = words.number(max(count for _, count in counted if isinstance(count, int)))
         yield _section("Rows", charts.bars(drawn, highest, "rows by batch"))
+    if shown:
+        yield _section("Batches", _listed(shown[-_MOST_LISTED:]))
+
+
+def _listed(shown: Sequence[BatchSeen]) -> str:
+    """The newest batches, the newest first."""
+    names = ("batch", "planned", "standing", "rows", "took")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    lines = (
+        f"<tr><td>{one.batch}</td><td>{words.moment(one.planned_ms)}</td>"
+        f'<td class="{_STANDINGS[one.standing]}">{one.standing.value}</td>'
+        f"<td>{words.number(rows.rows_of(one))}</td>"
+        f"<td>{'-' if took is None else words.duration(took)}</td></tr>"
+        for one, took in ((one, rows.took_ms(one)) for one in reversed(shown))
+    )
+    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
 
 
 def _source(shown: SourceSeen) -> str:
@@ -143,11 +170,7 @@ def _operator(shown: OperatorSeen) -> str:
         for store in shown.stores[:_MOST_PARTITIONS]
     ]
     highest = words.size(max((store.bytes for store in shown.stores), default=0))
-    about = (
-        f"{words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
-        f" {words.number(shown.rows)} rows, latest version {words.number(shown.latest_version)},"
-        f" oldest restorable batch {words.number(shown.oldest_batch)}"
-    )
+    about = rows.state(shown)
     chart = charts.bars(drawn, highest, "bytes by partition")
     return _section(
         f"Operator {shown.operator}: {_text(name)}",

@@ -68,11 +68,7 @@ def _operators(evidence: Evidence) -> Iterator[str]:
     for one in evidence.operators:
         name = one.name.value if isinstance(one.name, Known) else "name unknown"
         yield from ("", f"## Operator {one.operator}: {name}", "")
-        yield (
-            f"{words.plural(one.partitions, 'partition')}, {words.size(one.bytes)},"
-            f" {words.number(one.rows)} rows, latest version {words.number(one.latest_version)},"
-            f" oldest restorable batch {words.number(one.oldest_batch)}"
-        )
+        yield rows.state(one)
 
 
 def _restarts(evidence: Evidence) -> Iterator[str]:

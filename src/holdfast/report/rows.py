@@ -11,6 +11,7 @@ from holdfast.model.evidence import (
     Evidence,
     Fact,
     Known,
+    OperatorSeen,
     RestartSign,
     SourceSeen,
     Start,
@@ -103,3 +104,21 @@ def _counted(starts: Sequence[Start]) -> str:
     if signs or not recorded:
         parts.append(words.plural(signs, "sign of a restart", "signs of a restart"))
     return ", ".join(parts)
+
+
+def state(shown: OperatorSeen) -> str:
+    """The state of an operator in one line."""
+    counted, oldest = "rows unknown", "no batch known to be restorable"
+    if not isinstance(shown.rows, Unknown):
+        counted = words.plural(shown.rows, "row")
+    if not isinstance(shown.oldest_batch, Unknown):
+        oldest = f"oldest restorable batch {shown.oldest_batch:,}"
+    return ", ".join(
+        (
+            words.plural(shown.partitions, "partition"),
+            words.size(shown.bytes),
+            counted,
+            f"latest version {words.number(shown.latest_version)}",
+            oldest,
+        )
+    )

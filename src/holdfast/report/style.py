@@ -50,6 +50,8 @@ rect:hover { opacity: .75; }
 .s2 { fill: #5b8c5a; background: #5b8c5a; } .s3 { fill: #7a5195; background: #7a5195; }
 .s4 { fill: #b3524a; background: #b3524a; } .s5 { fill: #4a9c97; background: #4a9c97; }
 .s6 { fill: #9a8b4f; background: #9a8b4f; } .s7 { fill: #8b909a; background: #8b909a; }
+.s8 { fill: #c77ba8; background: #c77ba8; } .s9 { fill: #6d83c4; background: #6d83c4; }
+.s10 { fill: #a3b85a; background: #a3b85a; } .s11 { fill: #7d6353; background: #7d6353; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0;
   margin: .75rem 0 0; font-size: .8rem; }
 .dot { display: inline-block; width: .65rem; height: .65rem; border-radius: 2px;

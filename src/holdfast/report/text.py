@@ -114,17 +114,18 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     )
     longest = max((rows.took_ms(one) or 0 for one in shown), default=0)
     width = max(len(str(one.batch)) for one in shown)
+    standing = max(len(one.standing.value) for one in shown)
     for one in shown:
-        yield _timeline(one, longest, width)
+        yield _timeline(one, longest, (width, max(standing, 10)))
 
 
-def _timeline(shown: BatchSeen, longest: int, width: int) -> Line:
+def _timeline(shown: BatchSeen, longest: int, widths: tuple[int, int]) -> Line:
     took = rows.took_ms(shown)
     bar = "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
     records = rows.rows_of(shown)
     return (
-        Part(f"  {shown.batch:>{width}}  {words.moment(shown.planned_ms):<19}  "),
-        Part(f"{shown.standing.value:<10}", _STANDINGS[shown.standing]),
+        Part(f"  {shown.batch:>{widths[0]}}  {words.moment(shown.planned_ms):<19}  "),
+        Part(f"{shown.standing.value:<{widths[1]}}", _STANDINGS[shown.standing]),
         Part(
             f"{words.number(records):>14} {'rows' if not isinstance(records, Unknown) else '':<4}"
         ),
@@ -138,9 +139,9 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
     most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
     about = f"  {shown.described}" if shown.described else ""
     yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.kind(shown)}{about}"))
-    total = words.number(shown.consumed.total)
-    if not isinstance(shown.consumed.total, Unknown):
-        yield (Part(f"  {total} {shown.consumed.unit}", Style.DIM),)
+    total, unit = shown.consumed.total, shown.consumed.unit
+    if not isinstance(total, Unknown):
+        yield (Part(f"  {words.plural(total, unit.removesuffix('s'))}", Style.DIM),)
     partitions = shown.consumed.partitions
     width = max((len(one.partition) for one in partitions[:most]), default=0)
     for one in partitions[:most]:
@@ -166,14 +167,7 @@ def _partition(shown: PartitionChange, width: int) -> Line:
 def _operator(shown: OperatorSeen) -> Iterator[Line]:
     name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
     yield (Part(f"Operator {shown.operator}", Style.HEAD), Part(f"  {name}"))
-    latest = "-" if shown.latest_version is None else str(shown.latest_version)
-    yield (
-        Part(
-            f"  {words.plural(shown.partitions, 'partition')}, {words.size(shown.bytes)},"
-            f" {words.number(shown.rows)} rows, latest version {latest},"
-            f" oldest restorable batch {words.number(shown.oldest_batch)}"
-        ),
-    )
+    yield (Part(f"  {rows.state(shown)}"),)
     behind = [s for s in shown.stores if s.latest_version != shown.latest_version]
     if behind:
         yield (

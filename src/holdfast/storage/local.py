@@ -171,9 +171,11 @@ def _portions(
     for entry in entries:
         # What is most of all comes first, in as few calls as there can be.
         if entry.is_file(follow_symlinks=False):
-            if (file := _file(entry)) is None:
-                continue
-            files.append(file)
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # it is gone by now
+            files.append(_new((entry.name, status.st_size, int(status.st_mtime * 1000))))
             if len(files) >= PORTION:
                 yield Portion(folder=folder, files=files)
                 files = []
