@@ -37,7 +37,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.sinks import contract
 from holdfast.sinks.batch_size import BatchSize
@@ -47,7 +47,7 @@ from holdfast.sinks.postgres import connect, staging
 from holdfast.sinks.postgres.columns import Fit, Found
 from holdfast.sinks.postgres.connect import Server
 from holdfast.sinks.postgres.encode import Column
-from holdfast.sinks.postgres.ledger import Key, Ledger
+from holdfast.sinks.postgres.ledger import Ledger
 from holdfast.sinks.postgres.staging import Place, Staged
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Rows(Protocol):
 class LedgeredTable:
     """One table and one ledger row, which change in one transaction."""
 
-    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: Key, rows: Rows) -> None:
+    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: LedgerKey, rows: Rows) -> None:
         self.identifier = sql.Identifier(sink.schema, sink.table)
         self._sink = sink
         self._rows = rows
