@@ -115,7 +115,6 @@ class Database:
                 user=_NOBODY if _is_root() else None,
                 group=_NOBODY if _is_root() else None,
                 extra_groups=[] if _is_root() else None,
-                start_new_session=True,  # Ctrl-C ends who uses it first, and then the server
             )
         try:
             self._wait_until_it_answers(self._process, programs)
