@@ -148,7 +148,9 @@ class LedgeredTable:
             fit = self._rows.fitting(connection, rows.schema, self._found(connection))
             selected = fit.select(rows)
             if self._size.small(batch):
-                return self._write_collected(connection, batch, fit, self._size.collected(selected))
+                return self._write_collected(
+                    connection, batch, fit, self._size.collected(batch, selected)
+                )
             staged = staging.by_executors(self._place(fit.columns), batch, selected)
             return self._write_staged(connection, batch, fit, staged)
 
@@ -177,7 +179,7 @@ class LedgeredTable:
             self._require_all(connection, batch, staged)
             self._rows.move(connection, fit.columns, staged)
             self._ledger.record(connection, batch, count)
-        self._size.saw(count, sum(one.size for one in staged))
+        self._size.saw(batch, count, sum(one.size for one in staged))
         with contextlib.suppress(psycopg.Error):  # what is left now is swept another time
             staging.sweep(connection, self._place(()), batch.life.epoch)
         return Decision.WRITE
