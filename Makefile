@@ -39,7 +39,7 @@ $(VENV)/.jars: src/holdfast/run/jars.lock $(VENV)/.project
 
 setup: preflight $(VENV)/.jars ## everything into .venv, and the locked jars into the Maven cache
 
-demo: setup ## the demo: files to Delta, killed and restarted
+demo: setup ## the demo: files to Delta and PostgreSQL, killed and restarted
 	@$(BIN)/holdfast demo $(ARGS)
 
 demo-kafka: setup ## the demo from a real Kafka broker

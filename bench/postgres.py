@@ -20,14 +20,14 @@ from bench.measure import Result, at_least, at_most
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.run import jars, session
 from holdfast.run.admission import Wishes, admitted
 from holdfast.run.driver import launch
 from holdfast.run.pipeline import Pipeline
-from holdfast.sinks.postgres import Key, PostgresAppendSink, PostgresUpsertSink, encode
+from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
 from holdfast.sinks.postgres.encode import Column, Oid
 
 ROWS = 1_000_000
@@ -84,7 +84,7 @@ class Writing:
         )
         self._file = home / "rows.copy"
         self._admin.execute(f"CREATE TABLE IF NOT EXISTS rows ({TYPES})")
-        key = Key(job=self._life.job, generation=Generation(1), output=OutputName("rows"))
+        key = LedgerKey(job=self._life.job, generation=Generation(1), output=OutputName("rows"))
         sink = PostgresAppend(
             connection=database.connection, password=None, schema="public", table="rows"
         )
@@ -173,7 +173,7 @@ class Writing:
             newest=None,
             deleted=None,
         )
-        key = Key(job=self._life.job, generation=Generation(1), output=OutputName("upserted"))
+        key = LedgerKey(job=self._life.job, generation=Generation(1), output=OutputName("upserted"))
         made = PostgresUpsertSink(sink, key)
         made.prepare(self._life, rows_of(self._spark).schema, self._spark)
         return made

@@ -12,11 +12,11 @@ from psycopg import sql
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.postgres import Key, PostgresAppendSink, PostgresUpsertSink
+from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink
 
 SCHEMA = StructType(
     [
@@ -110,7 +110,7 @@ class Driver:
         self.life = Life(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location=f"{base}/j"
         )
-        key = Key(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
+        key = LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
         self._schema, self._types = schema, types
         if isinstance(sink, PostgresAppend):
             self.sink: PostgresAppendSink | PostgresUpsertSink = PostgresAppendSink(sink, key)

@@ -135,7 +135,7 @@ def arm() -> None:
     execute = merge.DeltaMergeSink._execute  # noqa: SLF001
     merge.DeltaMergeSink._execute = before("staged", execute)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     if SINK.endswith("-large"):
-        batch_size.SMALL_ROWS = 0
+        batch_size.SMALL_BYTES = 0
     if SINK.startswith("pg-"):
         arm_postgres()
     if SINK.startswith("jdbc-"):

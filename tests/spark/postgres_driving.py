@@ -46,9 +46,9 @@ class DatabaseStage(Stage):
         }
         return Stage.environment(self, crash_at) | mine
 
-    def run_through(self, disturb: Callable[[str], None]) -> Ended:
+    def run_through(self, disturb: Callable[[str], None], *options: str) -> Ended:
         """Run a driver to its end, and do something at each point where it waits."""
-        driver = self.start()
+        driver = self.start("", *options)
         try:
             for point in self.holds:
                 while not (self.home / f"held-{point}").exists():

@@ -35,12 +35,22 @@ class JdbcStage(Stage):
         return Stage.environment(self, crash_at) | mine
 
 
-@pytest.mark.parametrize(
-    "sink", ["jdbc-append", pytest.param("jdbc-upsert", marks=pytest.mark.prove)]
-)
-def test_killed_driver_loses_and_duplicates_nothing(
+def test_killed_driver_loses_and_duplicates_nothing(tmp_path: Path, mariadb: MariaDbServer) -> None:
+    kill_and_restart(tmp_path, mariadb, "jdbc-append", ("noted@1",))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("sink", CASES)
+def test_drivers_that_are_killed_one_after_the_other(
     tmp_path: Path, mariadb: MariaDbServer, sink: str
 ) -> None:
+    kill_and_restart(tmp_path, mariadb, sink, CASES[sink])
+
+
+def kill_and_restart(
+    tmp_path: Path, mariadb: MariaDbServer, sink: str, points: tuple[str, ...]
+) -> None:
+    """Kill a driver at each point, let the last one run to the end, and look at the rows."""
     land(tmp_path)
     if sink == "jdbc-upsert":
         mariadb.query(
@@ -50,7 +60,7 @@ def test_killed_driver_loses_and_duplicates_nothing(
     stage = JdbcStage(home=tmp_path, source="files", sink=sink, server=mariadb)
     drivers = ",".join(str(path) for path in jars.paths("jdbc-drivers"))
     try:
-        for point in CASES[sink]:
+        for point in points:
             died = stage.run(point, "--set", f"spark.jars={drivers}")
             assert died.code == KILLED, f"{point}: {died.said}"
         last = stage.run("", "--set", f"spark.jars={drivers}")

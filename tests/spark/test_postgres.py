@@ -49,7 +49,7 @@ def desk(database: Database) -> Desk:
 def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     chosen = str(request.param)
     if chosen == "by the executors":
-        monkeypatch.setattr(batch_size, "SMALL_ROWS", -1)
+        monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
     return chosen
 
 
@@ -213,7 +213,7 @@ def test_the_newest_wins_however_the_batch_is_partitioned(
 def test_no_staging_is_left_and_empty_batches_are_noted(
     desk: Desk, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_size, "SMALL_ROWS", -1)
+    monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
     rows = spark.range(100).repartition(5)
     driver = started(desk, rows)
     assert written(driver, 0, rows) is Decision.WRITE

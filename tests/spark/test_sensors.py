@@ -1,5 +1,6 @@
 """The sensor stages on real Spark, against what the simulator says was sent."""
 
+import secrets
 import threading
 import time
 from collections import Counter
@@ -8,11 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import deltalake
+import psycopg
 import pyarrow as pa
 import pytest
+from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from holdfast.examples.database import Database
 from holdfast.examples.sensors import pipeline, reconcile, simulator, stages
 from holdfast.examples.sensors.landing import LandingWriter
 from holdfast.examples.sensors.pipeline import Settings
@@ -211,10 +215,19 @@ def test_a_stream_removes_what_was_sent_twice_and_keeps_all_that_is_wrong(
     assert wrong.where(F.col("reason") == Reason.PAYLOAD_EMPTY.value).count() == empty > 1
 
 
-def tell_when_caught_up(home: Path, truth: Truth, enough: threading.Event) -> None:
+@pytest.fixture
+def served(database: Database) -> str:
+    """An empty database of its own."""
+    name = f"served_{secrets.token_hex(4)}"
+    with psycopg.connect(database.connection, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return make_conninfo(database.connection, dbname=name)
+
+
+def tell_when_caught_up(settings: Settings, truth: Truth, enough: threading.Event) -> None:
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline and not enough.wait(0.5):
-        if reconcile.caught_up(home / "tables", truth):
+        if reconcile.caught_up(settings, truth):
             break
     enough.set()
 
@@ -222,16 +235,16 @@ def tell_when_caught_up(home: Path, truth: Truth, enough: threading.Event) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_the_pipeline_reconciles_with_what_was_sent(
-    spark: SparkSession, tmp_path: Path, encoding: Encoding
+    spark: SparkSession, tmp_path: Path, served: str, encoding: Encoding
 ) -> None:
     messages = sent(3_000, encoding)
     truth = simulator.truth(messages)
-    settings = Settings(home=tmp_path, encoding=encoding)
+    settings = Settings(home=tmp_path, encoding=encoding, postgres=served)
     LandingWriter(directory=settings.landing, messages_per_file=100).write(messages)
 
     running = pipeline.sensors(settings).start(spark, dev=True)
     enough = threading.Event()
-    watcher = threading.Thread(target=tell_when_caught_up, args=(tmp_path, truth, enough))
+    watcher = threading.Thread(target=tell_when_caught_up, args=(settings, truth, enough))
     watcher.start()
     try:
         running.wait(wake=enough)
@@ -240,63 +253,115 @@ def test_the_pipeline_reconciles_with_what_was_sent(
         enough.set()
         watcher.join()
 
-    found = reconcile.reconcile(messages, truth, tmp_path / "tables")
+    found = reconcile.reconcile(messages, truth, settings)
     assert found.differences == ()
+    assert (found.postgres_latest, found.postgres_minutely) == (
+        len(truth.latest),
+        len(truth.minutely),
+    )
     assert (found.lost, found.duplicated) == (0, 0)
     assert found.device_duplicates == truth.duplicates
 
 
-def write_tables(tables: Path, messages: Sequence[Message]) -> None:
+def write_tables(settings: Settings, messages: Sequence[Message]) -> None:
     """The tables as they must be, without Spark."""
     truth = simulator.truth(messages)
     distinct = {m.content: None for m in messages if isinstance(m.content, Reading)}
-    write(tables / "raw", [{"payload": m.payload} for m in messages])
+    write(settings.table("raw"), [{"payload": m.payload} for m in messages])
     garbage = [{"payload": m.payload} for m in messages if m.kind is Kind.GARBAGE]
-    write(tables / "quarantine", garbage)
-    write(tables / "readings", [asdict(reading) for reading in distinct])
-    write(tables / "sensor_latest", [asdict(reading) for reading in truth.latest.values()])
+    write(settings.table("quarantine"), garbage)
+    write(settings.table("readings"), [asdict(reading) for reading in distinct])
+    latest = [asdict(reading) for reading in truth.latest.values()]
     minutes = [
         {"sensor": sensor, "metric": metric, "minute": minute, **asdict(values)}
         for (sensor, metric, minute), values in truth.minutely.items()
     ]
-    write(tables / "sensor_minutely", minutes)
+    for name, rows in ((pipeline.LATEST, latest), (pipeline.MINUTELY, minutes)):
+        write(settings.table(name), rows)
+        serve(settings, name, rows)
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    deltalake.write_deltalake(path, with_times(rows), mode="overwrite")
+
+
+def with_times(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     table = pa.Table.from_pylist(list(rows))
     for index, name in enumerate(table.column_names):
         if name in {"event_time", "minute"}:
             times = table.column(index).cast(pa.timestamp("ms")).cast(pa.timestamp("us", "UTC"))
             table = table.set_column(index, name, times)
-    deltalake.write_deltalake(path, table, mode="overwrite")
+    return table
 
 
-def test_reconciling_counts_what_is_missing_surplus_and_wrong(tmp_path: Path) -> None:
+def serve(settings: Settings, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+    kinds = {"int64": "bigint", "double": "double precision", "string": "text"}
+    table = with_times(rows)
+    columns = ", ".join(
+        f'"{field.name}" {kinds.get(str(field.type), "timestamptz")}' for field in table.schema
+    )
+    assert settings.postgres is not None
+    with psycopg.connect(settings.postgres) as connection:
+        connection.execute(f"CREATE TABLE {name} ({columns})".encode())
+        with connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN".encode()) as copy:
+            for row in table.to_pylist():
+                copy.write_row(list(row.values()))
+
+
+def query(settings: Settings, text: str) -> None:
+    assert settings.postgres is not None
+    with psycopg.connect(settings.postgres) as connection:
+        connection.execute(text.encode())
+
+
+def test_reconciling_counts_what_is_missing_surplus_and_wrong(tmp_path: Path, served: str) -> None:
     messages = sent(2_000, Encoding.JSON)
     truth = simulator.truth(messages)
-    write_tables(tmp_path, messages)
-    whole = reconcile.reconcile(messages, truth, tmp_path)
+    settings = Settings(home=tmp_path, postgres=served)
+    write_tables(settings, messages)
+    whole = reconcile.reconcile(messages, truth, settings)
     assert whole.exact
     assert (whole.raw, whole.readings, whole.quarantine) == (2_000, truth.readings, truth.garbage)
     assert whole.device_duplicates == truth.duplicates
-    assert reconcile.caught_up(tmp_path, truth)
+    assert reconcile.caught_up(settings, truth)
 
     raw_payloads = [{"payload": m.payload} for m in messages]
-    write(tmp_path / "raw", [*raw_payloads[3:], *raw_payloads[10:12]])
+    write(settings.table("raw"), [*raw_payloads[3:], *raw_payloads[10:12]])
     latest = [asdict(reading) for reading in truth.latest.values()]
-    write(tmp_path / "sensor_latest", [{**latest[0], "value": -1.0}, *latest[1:]])
+    write(settings.table(pipeline.LATEST), [{**latest[0], "value": -1.0}, *latest[1:]])
 
-    broken = reconcile.reconcile(messages, truth, tmp_path)
+    broken = reconcile.reconcile(messages, truth, settings)
 
     assert (broken.lost, broken.duplicated) == (3 + 1, 2 + 1)
     assert any(words.startswith("sensor_latest: lost") for words in broken.differences)
-    assert not reconcile.caught_up(tmp_path, truth)
+    assert not reconcile.caught_up(settings, truth)
 
 
-def test_nothing_is_caught_up_where_there_are_no_tables(tmp_path: Path) -> None:
+def test_reconciling_looks_at_what_is_served(tmp_path: Path, served: str) -> None:
+    messages = sent(2_000, Encoding.JSON)
+    truth = simulator.truth(messages)
+    settings = Settings(home=tmp_path, postgres=served)
+    write_tables(settings, messages)
+    one = "SELECT ctid FROM {} LIMIT 1"
+    query(settings, f"DELETE FROM sensor_latest WHERE ctid = ({one.format('sensor_latest')})")
+    query(
+        settings,
+        f"UPDATE sensor_minutely SET max = -1 WHERE ctid = ({one.format('sensor_minutely')})",
+    )
+
+    broken = reconcile.reconcile(messages, truth, settings)
+
+    assert (broken.lost, broken.duplicated) == (2, 1)
+    assert broken.postgres_latest == len(truth.latest) - 1
+    assert any(words.startswith("postgres sensor_latest: lost") for words in broken.differences)
+    assert not reconcile.caught_up(settings, truth)
+
+
+def test_nothing_is_caught_up_where_there_are_no_tables(tmp_path: Path, served: str) -> None:
     messages = sent(100, Encoding.JSON)
     truth = simulator.truth(messages)
+    settings = Settings(home=tmp_path, postgres=served)
 
-    assert reconcile.counts(tmp_path) == reconcile.Counts()
-    assert not reconcile.caught_up(tmp_path, truth)
-    assert reconcile.reconcile(messages, truth, tmp_path).lost > 100
+    assert reconcile.counts(settings) == reconcile.Counts()
+    assert not reconcile.caught_up(settings, truth)
+    assert reconcile.reconcile(messages, truth, settings).lost > 100

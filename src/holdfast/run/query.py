@@ -30,7 +30,7 @@ from holdfast.model.definition import (
     PostgresUpsert,
     Trigger,
 )
-from holdfast.model.ids import BatchId, Generation, JobName, OutputName
+from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.run.batch import OffsetReader
 from holdfast.sinks.contract import Decision, LedgeredSink
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
@@ -77,32 +77,26 @@ def opened_outputs(
 def _ledgered(
     job: JobName, generation: Generation, output: Output, storage: Mapping[str, str]
 ) -> LedgeredSink | None:
-    key = ledger_key(job, generation, output.name)
+    in_delta = ledger_key(job, generation, output.name)
+    key = LedgerKey(job=job, generation=generation, output=output.name)
     match output.sink:
         case DeltaAppend():
-            return DeltaAppendSink(output.sink, key, storage)
+            return DeltaAppendSink(output.sink, in_delta, storage)
         case DeltaMerge():
-            return DeltaMergeSink(output.sink, key, storage)
+            return DeltaMergeSink(output.sink, in_delta, storage)
         case PostgresAppend() | PostgresUpsert():
-            return _postgres(job, generation, output.name, output.sink)
+            return _postgres(output.sink, key)
         case JdbcAppend() | JdbcUpsert():
             from holdfast.sinks.jdbc import JdbcSink  # noqa: PLC0415  only where Spark runs
 
-            ledger = LedgerKey(job=job, generation=generation, output=output.name)
-            return JdbcSink(output.sink, ledger)
+            return JdbcSink(output.sink, key)
         case FileSink() | ForeachBatch():
             return None
 
 
-def _postgres(
-    job: JobName,
-    generation: Generation,
-    output: OutputName,
-    sink: PostgresAppend | PostgresUpsert,
-) -> LedgeredSink:
+def _postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
     from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
 
-    key = postgres.Key(job=job, generation=generation, output=output)
     if isinstance(sink, PostgresAppend):
         return postgres.PostgresAppendSink(sink, key)
     return postgres.PostgresUpsertSink(sink, key)

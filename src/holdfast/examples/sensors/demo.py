@@ -7,6 +7,7 @@ up, and every table is reconciled with what was sent.
 
     <home>/landing/ or kafka/   what was sent
     <home>/tables/              five Delta tables
+    <home>/database/            a PostgreSQL server, with the last two of them once more
     <home>/checkpoints/         the checkpoints and records of three jobs
     <home>/driver.log           what the drivers said
 """
@@ -18,18 +19,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from types import FrameType
 
+import psycopg
 from deltalake.exceptions import DeltaError
+from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from holdfast.errors import OptionInvalid
+from holdfast.examples.database import Database
 from holdfast.examples.sensors import driver, pipeline, reconcile, sender, simulator
 from holdfast.examples.sensors.driver import DriverEnded, DriverProcess
 from holdfast.examples.sensors.pipeline import Settings
@@ -37,7 +41,7 @@ from holdfast.examples.sensors.reconcile import Counts, Reconciliation
 from holdfast.examples.sensors.sender import Send, Sender
 from holdfast.examples.sensors.simulator import Encoding
 
-_PROGRESS_WITHIN_S = 90.0
+_PROGRESS_WITHIN_S = 180.0
 _BATCH_WITHIN_S = 10.0
 _CAUGHT_UP_WITHIN_S = 120.0
 _INTO_A_BATCH_S = 0.5
@@ -91,7 +95,7 @@ class Demo:
                 self._live_until_killed(life, target)
             self._sender.allowed = len(self._messages)
             self._live_to_the_end()
-        return reconcile.reconcile(self._messages, self._truth, self._settings.home / "tables")
+        return reconcile.reconcile(self._messages, self._truth, self._settings)
 
     def report(self, found: Reconciliation) -> None:
         """Print the result: one table, or one JSON object for programs."""
@@ -103,6 +107,10 @@ class Demo:
         total = {name: rows.pop(name) for name in ("sent", "lost", "duplicated")}
         total |= {"kills": self._kills, "seconds": round(self._seconds(), 1)}
         print(json.dumps({**total, "rows": rows, "differences": differences}))  # noqa: T201
+
+    def say(self, text: str) -> None:
+        """Tell how far it is."""
+        self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False, soft_wrap=True)
 
     def last_words(self) -> str:
         """The end of what the drivers said."""
@@ -121,6 +129,8 @@ class Demo:
             ("removed, sent twice", truth.duplicates, found.device_duplicates),
             ("sensor_minutely", len(truth.minutely), found.minutely),
             ("sensor_latest", len(truth.latest), found.latest),
+            ("sensor_minutely in PostgreSQL", len(truth.minutely), found.postgres_minutely),
+            ("sensor_latest in PostgreSQL", len(truth.latest), found.postgres_latest),
         ):
             table.add_row(stage, f"{expected:,}", f"{rows:,}")
         table.title = f"killed {self._kills} times in {self._seconds():.0f} s"
@@ -131,7 +141,7 @@ class Demo:
         rng = Random(f"kill {life} of {self._wishes.seed}")  # noqa: S311 - a demo, not a secret
         before = driver.progress(self._settings, target).done
         self._driver.start()
-        self._say(f"driver {life} started")
+        self.say(f"driver {life} started")
 
         def got_on() -> bool:
             return driver.progress(self._settings, target).done > before
@@ -145,13 +155,12 @@ class Demo:
         self._until(lambda: False, moment)
         self._driver.kill()
         self._kills += 1
-        self._say(f"driver {life} killed: " + ", ".join(driver.interrupted(self._settings)))
-        self._say(self._so_far())
+        self.say(f"driver {life} killed: " + ", ".join(driver.interrupted(self._settings)))
+        self.say(self._so_far())
 
     def _live_to_the_end(self) -> None:
-        tables = self._settings.home / "tables"
         self._driver.start()
-        self._say("last driver started, to stay")
+        self.say("last driver started, to stay")
 
         def sent() -> bool:
             return self._sender.sent == len(self._messages)
@@ -159,15 +168,15 @@ class Demo:
         def caught_up() -> bool:
             # A table that is just being written may not be readable; the next look will tell.
             with suppress(DeltaError, OSError):
-                return reconcile.caught_up(tables, self._truth)
+                return reconcile.caught_up(self._settings, self._truth)
             return False
 
         self._wait(sent, len(self._messages) / sender.A_SECOND * 2 + 30, "everything to be sent")
-        self._say(f"all {self._sender.sent:,} messages sent, catching up")
+        self.say(f"all {self._sender.sent:,} messages sent, catching up")
         # A surplus, too, shows in the reconciliation: whether it was reached decides nothing here.
         self._until(caught_up, _CAUGHT_UP_WITHIN_S, every=1.0)
         self._driver.stop()
-        self._say("last driver stopped, reconciling")
+        self.say("last driver stopped, reconciling")
 
     def _wait(self, happened: Callable[[], bool], seconds: float, what: str) -> None:
         if not self._until(happened, seconds):
@@ -196,17 +205,16 @@ class Demo:
         )
 
     def _so_far(self) -> str:
-        # A table that is just being created cannot be counted; the next look will.
-        with suppress(DeltaError, OSError):
-            self._counts = reconcile.counts(self._settings.home / "tables")
+        # A table that is just being created cannot be counted, nor one whose server is about to
+        # end; the next look will.
+        with suppress(DeltaError, OSError, psycopg.OperationalError):
+            self._counts = reconcile.counts(self._settings)
         found = self._counts
         return (
             f"{self._sender.sent:,} sent, {found.raw:,} raw, {found.readings:,} readings,"
-            f" {found.quarantine:,} in quarantine, {found.merged:,} merged"
+            f" {found.quarantine:,} in quarantine, {found.merged:,} merged,"
+            f" {found.served:,} served by PostgreSQL"
         )
-
-    def _say(self, text: str) -> None:
-        self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False, soft_wrap=True)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
@@ -221,9 +229,14 @@ def run(wishes: Wishes) -> int:
     try:
         with (
             _ended_by_sigterm(),
+            Database(home / "database") as database,
             sender.wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
         ):
-            code = _played(Demo(wishes, settings, console, began=began), send, console)
+            # The password stays in its file: the driver is told where that is, and no more.
+            served = make_conninfo(database.connection, passfile=str(database.pgpass))
+            demo = Demo(wishes, replace(settings, postgres=served), console, began=began)
+            demo.say(f"PostgreSQL started on 127.0.0.1:{database.port}")
+            code = _played(demo, send, console)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     finally:

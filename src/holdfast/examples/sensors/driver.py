@@ -12,15 +12,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import deltalake
-from deltalake.exceptions import TableNotFoundError
-
 from holdfast.examples.sensors import pipeline
 from holdfast.examples.sensors.pipeline import Settings
-from holdfast.model.batch import ledger_key
-from holdfast.model.definition import DeltaSink, Job, Output
+from holdfast.model.batch import Written
+from holdfast.model.definition import Job
 from holdfast.model.ids import Generation
-from holdfast.sinks.delta import ledger
+from holdfast.run import query
+from holdfast.run.query import OpenOutput
 
 _STOP_WITHIN_S = 60.0
 # A driver that is killed after half a minute gains nothing from Java's second compiler, several
@@ -63,6 +61,7 @@ class DriverProcess:
         said = {
             pipeline.HOME: str(settings.home),
             pipeline.KAFKA: settings.kafka or "",
+            pipeline.POSTGRES: settings.postgres or "",
             pipeline.ENCODING: settings.encoding.value,
         }
         inherited = os.environ  # noqa: TID251 - a driver finds Java and Python as its parent does
@@ -131,20 +130,15 @@ def _doing(settings: Settings, job: Job) -> str:
     found = progress(settings, job.name)
     if not found.inside:
         return f"{job.name} before batch {found.done + 1}"
-    holding = [output.name for output in job.writes if _holds(output, job, found.begun)]
+    outputs = query.opened_outputs(job, Generation(1), {})
+    holding = [opened.output.name for opened in outputs if _holds(opened, found.begun)]
     already = f" ({' and '.join(holding)} already had it)" if holding else ""
     return f"{job.name} inside batch {found.begun}{already}"
 
 
-def _holds(output: Output, job: Job, batch: int) -> bool:
-    if not isinstance(output.sink, DeltaSink):
-        return False
-    try:
-        table = deltalake.DeltaTable(output.sink.path)
-    except TableNotFoundError:
-        return False
-    key = ledger_key(job.name, Generation(1), output.name)
-    return ledger.standing(table, key).batch == batch
+def _holds(opened: OpenOutput, batch: int) -> bool:
+    last = opened.ledgered.last_written() if opened.ledgered else None
+    return isinstance(last, Written) and last.batch == batch
 
 
 def _newest(folder: Path) -> int:

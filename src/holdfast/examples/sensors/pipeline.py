@@ -2,12 +2,14 @@
 
     landing/ or Kafka -> sensor-raw-ingest  -> tables/raw
     tables/raw        -> sensor-deserialize -> tables/readings, tables/quarantine
-    tables/readings   -> sensor-merge-gold  -> tables/sensor_minutely, tables/sensor_latest
+    tables/readings   -> sensor-merge-gold  -> tables/sensor_minutely, tables/sensor_latest,
+                                               and both in PostgreSQL
 
-Three variables of the environment say where:
+Four variables of the environment say where:
 
     HOLDFAST_SENSORS_HOME       the folder with landing/, tables/ and checkpoints/; else ./sensors
     HOLDFAST_SENSORS_KAFKA      bootstrap servers, to read the topic `sensors` and no files
+    HOLDFAST_SENSORS_POSTGRES   a connection for libpq, to serve the last two tables there too
     HOLDFAST_SENSORS_ENCODING   json or avro; else json
 """
 
@@ -22,10 +24,11 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.errors import OptionInvalid
 from holdfast.examples.sensors import stages
 from holdfast.examples.sensors.simulator import Encoding
-from holdfast.model.definition import Source
+from holdfast.model.definition import Output, Source
 
 HOME = "HOLDFAST_SENSORS_HOME"
 KAFKA = "HOLDFAST_SENSORS_KAFKA"
+POSTGRES = "HOLDFAST_SENSORS_POSTGRES"
 ENCODING = "HOLDFAST_SENSORS_ENCODING"
 
 TOPIC = "sensors"
@@ -33,6 +36,7 @@ RAW_INGEST = "sensor-raw-ingest"
 DESERIALIZE = "sensor-deserialize"
 MERGE_GOLD = "sensor-merge-gold"
 JOBS = (RAW_INGEST, DESERIALIZE, MERGE_GOLD)
+MINUTELY, LATEST = "sensor_minutely", "sensor_latest"
 
 # Without one, each job looks for new data a hundred times a second, which costs most of a core.
 _TRIGGER = "1 second"
@@ -40,10 +44,11 @@ _TRIGGER = "1 second"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the sensors' messages come from, what they are, and the folder that takes all else."""
+    """Where the sensors' messages come from, what they are, and where everything else goes."""
 
     home: Path
     kafka: str | None = None
+    postgres: str | None = None
     encoding: Encoding = Encoding.JSON
 
     @property
@@ -72,6 +77,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
     return Settings(
         home=Path(environment.get(HOME, "sensors")).resolve(),
         kafka=environment.get(KAFKA) or None,
+        postgres=environment.get(POSTGRES) or None,
         encoding=Encoding(encoding),
     )
 
@@ -107,19 +113,7 @@ def sensors(settings: Settings) -> Pipeline:
     @pipeline.job(
         MERGE_GOLD,
         reads=sources.delta(readings),
-        writes=[
-            sinks.delta_merge(
-                str(settings.table("sensor_minutely")),
-                keys=["sensor", "metric", "minute"],
-                select=stages.minutely,
-            ),
-            sinks.delta_merge(
-                str(settings.table("sensor_latest")),
-                keys=["sensor", "metric"],
-                newest="event_time",
-                select=stages.latest,
-            ),
-        ],
+        writes=_gold(settings),
         trigger=_TRIGGER,
         output_mode="update",
     )
@@ -127,6 +121,35 @@ def sensors(settings: Settings) -> Pipeline:
         return stages.by_minute(readings)
 
     return pipeline
+
+
+def _gold(settings: Settings) -> list[Output]:
+    minute, sensor = ["sensor", "metric", "minute"], ["sensor", "metric"]
+    minutely, latest = str(settings.table(MINUTELY)), str(settings.table(LATEST))
+    outputs = [
+        sinks.delta_merge(minutely, keys=minute, select=stages.minutely),
+        sinks.delta_merge(latest, keys=sensor, newest="event_time", select=stages.latest),
+    ]
+    if settings.postgres is None:
+        return outputs
+    return [
+        *outputs,
+        sinks.postgres_upsert(
+            settings.postgres,
+            MINUTELY,
+            keys=minute,
+            select=stages.minutely,
+            name=f"postgres_{MINUTELY}",
+        ),
+        sinks.postgres_upsert(
+            settings.postgres,
+            LATEST,
+            keys=sensor,
+            newest="event_time",
+            select=stages.latest,
+            name=f"postgres_{LATEST}",
+        ),
+    ]
 
 
 def _wire(settings: Settings) -> Source:

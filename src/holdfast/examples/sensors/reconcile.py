@@ -1,4 +1,4 @@
-"""Reconciling: what was sent and the five Delta tables -> what is lost and what is there twice.
+"""Reconciling: what was sent and every table -> what is lost and what is there twice.
 
 Every stage is a comparison of two multisets, the rows that must be there and the rows that are:
 
@@ -8,8 +8,9 @@ Every stage is a comparison of two multisets, the rows that must be there and th
     sensor_latest     one row a sensor and metric, with all fields of its newest reading
     sensor_minutely   one row a sensor, metric and minute, with its aggregates
 
-What is missing is lost, what is surplus is duplicated, and a row with a wrong field is both. The
-tables are read without Spark, and the truth comes from the simulator alone.
+the last two in Delta and in PostgreSQL, where the pipeline serves them there. What is
+missing is lost, what is surplus is duplicated, and a row with a wrong field is both. The tables are
+read without Spark, and the truth comes from the simulator alone.
 """
 
 import math
@@ -19,10 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import deltalake
+import psycopg
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
+from psycopg import sql
 
 from holdfast.examples.sensors import simulator
+from holdfast.examples.sensors.pipeline import LATEST, MINUTELY, Settings
 from holdfast.examples.sensors.simulator import Kind, Message, Reading, Truth
 
 Row = tuple[object, ...]
@@ -34,7 +38,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of each table; `merged` is how many readings the minutes count together."""
+    """Rows of each table; `merged` is how many readings the minutes count together.
+
+    `served` is the same in PostgreSQL.
+    """
 
     raw: int = 0
     readings: int = 0
@@ -42,6 +49,7 @@ class Counts:
     latest: int = 0
     minutely: int = 0
     merged: int = 0
+    served: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,8 @@ class Reconciliation:
     device_duplicates: int
     latest: int
     minutely: int
+    postgres_latest: int
+    postgres_minutely: int
     lost: int
     duplicated: int
     differences: tuple[str, ...]
@@ -77,38 +87,40 @@ class _Stage:
     found: Counter[Row]
 
 
-def counts(tables: Path) -> Counts:
-    """Rows of each table, cheaply: from the log, and for `merged` from one small column."""
-    minutes = _read(tables / "sensor_minutely", ["count"])
+def counts(settings: Settings) -> Counts:
+    """Rows of each table, cheaply: from the log, and what is merged from one small column."""
+    minutes = _read(settings.table(MINUTELY), ["count"])
     return Counts(
-        raw=_rows(tables / "raw"),
-        readings=_rows(tables / "readings"),
-        quarantine=_rows(tables / "quarantine"),
-        latest=_rows(tables / "sensor_latest"),
+        raw=_rows(settings.table("raw")),
+        readings=_rows(settings.table("readings")),
+        quarantine=_rows(settings.table("quarantine")),
+        latest=_rows(settings.table(LATEST)),
         minutely=minutes.num_rows,
-        merged=sum(minutes["count"].to_pylist()) if minutes.num_rows else 0,
+        merged=_sum(minutes),
+        served=_sum(_served(settings.postgres, MINUTELY, ["count"])) if settings.postgres else 0,
     )
 
 
-def caught_up(tables: Path, truth: Truth) -> bool:
+def caught_up(settings: Settings, truth: Truth) -> bool:
     """Whether every table has as many rows as it must have, and the newest readings are in."""
-    found = counts(tables)
+    found = counts(settings)
     enough = (
         found.raw >= truth.sent
         and found.readings >= truth.readings
         and found.quarantine >= truth.garbage
         and found.merged >= truth.readings
+        and (settings.postgres is None or found.served >= truth.readings)
     )
-    latest = _latest(tables, truth)
-    return enough and not latest.expected - latest.found
+    return enough and not any(
+        stage.expected - stage.found for stage in _gold(settings, truth) if "latest" in stage.name
+    )
 
 
-def reconcile(sent: Sequence[Message], truth: Truth, tables: Path) -> Reconciliation:
+def reconcile(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reconciliation:
     """Compare every stage with what was sent; `truth` is that of the same messages."""
-    raw = _payloads("raw", tables, sent)
-    garbage = _payloads("quarantine", tables, (m for m in sent if m.kind is Kind.GARBAGE))
-    readings = _readings(tables, sent)
-    stages = (raw, readings, garbage, _latest(tables, truth), _minutely(tables, truth))
+    raw = _payloads("raw", settings, sent)
+    garbage = _payloads("quarantine", settings, (m for m in sent if m.kind is Kind.GARBAGE))
+    stages = (raw, _readings(settings, sent), garbage, *_gold(settings, truth))
     rows = {stage.name: stage.found.total() for stage in stages}
     return Reconciliation(
         sent=truth.sent,
@@ -116,16 +128,18 @@ def reconcile(sent: Sequence[Message], truth: Truth, tables: Path) -> Reconcilia
         readings=rows["readings"],
         quarantine=rows["quarantine"],
         device_duplicates=rows["raw"] - rows["readings"] - rows["quarantine"],
-        latest=rows["sensor_latest"],
-        minutely=rows["sensor_minutely"],
+        latest=rows[LATEST],
+        minutely=rows[MINUTELY],
+        postgres_latest=rows.get(f"postgres {LATEST}", 0),
+        postgres_minutely=rows.get(f"postgres {MINUTELY}", 0),
         lost=sum((stage.expected - stage.found).total() for stage in stages),
         duplicated=sum((stage.found - stage.expected).total() for stage in stages),
         differences=tuple(line for stage in stages for line in _in_words(stage)),
     )
 
 
-def _payloads(name: str, tables: Path, expected: Iterable[Message]) -> _Stage:
-    found = _read(tables / name, ["payload"])
+def _payloads(name: str, settings: Settings, expected: Iterable[Message]) -> _Stage:
+    found = _read(settings.table(name), ["payload"])
     return _Stage(
         name=name,
         expected=Counter((message.payload,) for message in expected),
@@ -133,32 +147,47 @@ def _payloads(name: str, tables: Path, expected: Iterable[Message]) -> _Stage:
     )
 
 
-def _readings(tables: Path, sent: Iterable[Message]) -> _Stage:
+def _readings(settings: Settings, sent: Iterable[Message]) -> _Stage:
     first = (m.content for m in sent if m.kind is Kind.READING)
     expected = Counter(_of(reading) for reading in first if isinstance(reading, Reading))
     return _Stage(
         name="readings",
         expected=expected,
-        found=Counter(_tuples(_read(tables / "readings", _READING))),
+        found=Counter(_tuples(_read(settings.table("readings"), _READING))),
     )
 
 
-def _latest(tables: Path, truth: Truth) -> _Stage:
+def _gold(settings: Settings, truth: Truth) -> tuple[_Stage, ...]:
+    stages = (
+        _latest(LATEST, _read(settings.table(LATEST), _READING), truth),
+        _minutely(MINUTELY, _read(settings.table(MINUTELY), _MINUTE), truth),
+    )
+    if settings.postgres is None:
+        return stages
+    latest = _served(settings.postgres, LATEST, _READING)
+    minutely = _served(settings.postgres, MINUTELY, _MINUTE)
+    return (
+        *stages,
+        _latest(f"postgres {LATEST}", latest, truth),
+        _minutely(f"postgres {MINUTELY}", minutely, truth),
+    )
+
+
+def _latest(name: str, found: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
-        name="sensor_latest",
+        name=name,
         expected=Counter(_of(reading) for reading in truth.latest.values()),
-        found=Counter(_tuples(_read(tables / "sensor_latest", _READING))),
+        found=Counter(_tuples(found)),
     )
 
 
-def _minutely(tables: Path, truth: Truth) -> _Stage:
-    rows = _tuples(_read(tables / "sensor_minutely", _MINUTE))
+def _minutely(name: str, found: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
-        name="sensor_minutely",
+        name=name,
         expected=Counter(
             (*key, m.count, m.min, m.max, m.mean) for key, m in truth.minutely.items()
         ),
-        found=Counter(_with_exact_mean(row, truth.minutely) for row in rows),
+        found=Counter(_with_exact_mean(row, truth.minutely) for row in _tuples(found)),
     )
 
 
@@ -201,12 +230,39 @@ def _read(path: Path, columns: Sequence[str]) -> pa.Table:
     try:
         table = pa.table(deltalake.DeltaTable(path).to_pyarrow_table(columns=list(columns)))
     except TableNotFoundError:
-        return pa.table({name: pa.array([], pa.int64()) for name in columns})
+        return _nothing(columns)
+    return _in_ms(table)
+
+
+def _served(connection: str, table: str, columns: Sequence[str]) -> pa.Table:
+    """The same of a table in PostgreSQL."""
+    names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
+    select = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier("public", table))
+    with psycopg.connect(connection) as server:
+        try:
+            rows = server.execute(select).fetchall()
+        except psycopg.errors.UndefinedTable:
+            rows = []
+    if not rows:
+        return _nothing(columns)
+    values = zip(*rows, strict=True)
+    return _in_ms(pa.table(dict(zip(columns, map(list, values), strict=True))))
+
+
+def _nothing(columns: Sequence[str]) -> pa.Table:
+    return pa.table({name: pa.array([], pa.int64()) for name in columns})
+
+
+def _in_ms(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             in_ms = table.column(index).cast(pa.timestamp("ms", field.type.tz)).cast(pa.int64())
             table = table.set_column(index, field.name, in_ms)
     return table
+
+
+def _sum(counted: pa.Table) -> int:
+    return sum(counted["count"].to_pylist())
 
 
 def _tuples(table: pa.Table) -> Iterable[Row]:

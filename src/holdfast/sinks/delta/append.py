@@ -30,7 +30,7 @@ class DeltaAppendSink:
     def __init__(self, sink: DeltaAppend, app_id: str, options: Mapping[str, str]) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = batch_size.BatchSize()
+        self._size = batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
 
     def last_written(self) -> LastWritten:
@@ -62,11 +62,11 @@ class DeltaAppendSink:
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         store = self._ledgered.store
         if self._size.small(batch):
-            collected = self._size.collected(rows)
+            collected = self._size.collected(batch, rows)
             data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
             return parquet.by_driver(store, folder, data, head.partition_by)
         files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
-        self._size.saw(sum(file.rows for file in files), sum(file.size for file in files))
+        self._size.saw(batch, sum(file.rows for file in files), sum(file.size for file in files))
         return files
 
     def _evolve(self, head: Head, rows: "StructType") -> Head:

@@ -51,7 +51,7 @@ class DeltaMergeSink:
     def __init__(self, sink: DeltaMerge, app_id: str, options: Mapping[str, str]) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = batch_size.BatchSize()
+        self._size = batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
         self._merges = 0
         self._table_bytes = 0
@@ -92,7 +92,7 @@ class DeltaMergeSink:
         return self._table_bytes <= MODERATE_BYTES
 
     def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
-        collected = self._size.collected(rows)
+        collected = self._size.collected(batch, rows)
         newest = self._newest(
             collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
         )
@@ -192,7 +192,7 @@ class DeltaMergeSink:
             for setting in _TXN_SETTINGS:
                 spark.conf.unset(setting)
         decision = self._ledgered.verify(batch)
-        self._size.saw(_source_rows(self._ledgered.current()), 0)
+        self._size.saw(batch, _source_rows(self._ledgered.current()), 0)
         return decision
 
     def _newest_by_spark(self, rows: "DataFrame") -> "DataFrame":

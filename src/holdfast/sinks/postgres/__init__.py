@@ -11,5 +11,4 @@ upsert.py    the upsert sink
 """
 
 from holdfast.sinks.postgres.append import PostgresAppendSink as PostgresAppendSink
-from holdfast.sinks.postgres.ledger import Key as Key
 from holdfast.sinks.postgres.upsert import PostgresUpsertSink as PostgresUpsertSink

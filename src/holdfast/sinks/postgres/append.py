@@ -6,14 +6,13 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
 from holdfast.sinks.postgres.columns import Fit, Found
 from holdfast.sinks.postgres.encode import Column
-from holdfast.sinks.postgres.ledger import Key
 from holdfast.sinks.postgres.staging import Staged
 from holdfast.sinks.postgres.table import LedgeredTable
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 class PostgresAppendSink:
     """Appends each batch to a PostgreSQL table in one transaction with its ledger."""
 
-    def __init__(self, sink: PostgresAppend, key: Key) -> None:
+    def __init__(self, sink: PostgresAppend, key: LedgerKey) -> None:
         self._table = LedgeredTable(sink, key, _Appended(sink))
 
     def last_written(self) -> LastWritten:

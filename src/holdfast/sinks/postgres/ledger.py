@@ -16,15 +16,22 @@ A table that was dropped and made anew has another number, and no longer holds w
 says. If the ledger's own number changed too, both were restored from a dump, and agree.
 """
 
-from dataclasses import dataclass
-
 import psycopg
 from psycopg import sql
 
 from holdfast.errors import SinkBehind
 from holdfast.model import json
-from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown, Written
-from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    LedgerKey,
+    Life,
+    Nothing,
+    Standing,
+    Unknown,
+    Written,
+)
+from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 
 KEPT = 100
@@ -66,19 +73,10 @@ UPDATE {ledger} SET batch = %(batch)s, digest = %(digest)s, offsets = %(offsets)
     rows = %(rows)s, written_at = clock_timestamp() {ours}"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """Whose ledger: one output of one generation of a job."""
-
-    job: JobName
-    generation: Generation
-    output: OutputName
-
-
 class Ledger:
     """The ledger of one key in one schema, for one table there."""
 
-    def __init__(self, schema: str, table: str, key: Key) -> None:
+    def __init__(self, schema: str, table: str, key: LedgerKey) -> None:
         self._names: dict[str, sql.Composable] = {
             "ledger": _among_values(sql.Identifier(schema, LEDGER)),
             "history": _among_values(sql.Identifier(schema, HISTORY)),

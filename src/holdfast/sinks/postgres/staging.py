@@ -23,12 +23,11 @@ import pyarrow as pa
 from psycopg import sql
 
 from holdfast.errors import SinkRefused, SinkUnavailable
-from holdfast.model.batch import Batch
+from holdfast.model.batch import Batch, LedgerKey
 from holdfast.model.ids import Epoch
 from holdfast.sinks.postgres import connect, encode
 from holdfast.sinks.postgres.connect import Server
 from holdfast.sinks.postgres.encode import Column, ValueUnfit
-from holdfast.sinks.postgres.ledger import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +70,7 @@ class Place:
     columns: tuple[Column, ...]
 
 
-def prefix(key: Key) -> str:
+def prefix(key: LedgerKey) -> str:
     """What the names of a ledger's staging tables and of its drivers' connections begin with."""
     text = f"{key.job}/{key.generation}/{key.output}".encode()
     return f"hf_{hashlib.sha256(text).hexdigest()[:12]}_"
@@ -156,7 +155,7 @@ def copy(
     columns: Sequence[Column],
     batches: Iterable[pa.RecordBatch],
 ) -> tuple[int, int]:
-    """Stream rows into a table by binary COPY; how many, and their bytes. `of`: the job's table."""
+    """Stream rows into a table by binary COPY; how many, and their size. `of`: the job's table."""
     count = size = 0
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names(columns))
     with connection.cursor() as cursor:
@@ -166,8 +165,8 @@ def copy(
                 for rows in batches:
                     for part in encode.encoded(columns, rows):
                         stream.write(part)
-                        size += len(part)
                     count += rows.num_rows
+                    size += rows.nbytes
                 stream.write(encode.TRAILER)
         except ValueUnfit as unfit:
             raise SinkRefused(

@@ -37,7 +37,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.sinks import contract
 from holdfast.sinks.batch_size import BatchSize
@@ -47,7 +47,7 @@ from holdfast.sinks.postgres import connect, staging
 from holdfast.sinks.postgres.columns import Fit, Found
 from holdfast.sinks.postgres.connect import Server
 from holdfast.sinks.postgres.encode import Column
-from holdfast.sinks.postgres.ledger import Key, Ledger
+from holdfast.sinks.postgres.ledger import Ledger
 from holdfast.sinks.postgres.staging import Place, Staged
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Rows(Protocol):
 class LedgeredTable:
     """One table and one ledger row, which change in one transaction."""
 
-    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: Key, rows: Rows) -> None:
+    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: LedgerKey, rows: Rows) -> None:
         self.identifier = sql.Identifier(sink.schema, sink.table)
         self._sink = sink
         self._rows = rows
@@ -148,7 +148,9 @@ class LedgeredTable:
             fit = self._rows.fitting(connection, rows.schema, self._found(connection))
             selected = fit.select(rows)
             if self._size.small(batch):
-                return self._write_collected(connection, batch, fit, self._size.collected(selected))
+                return self._write_collected(
+                    connection, batch, fit, self._size.collected(batch, selected)
+                )
             staged = staging.by_executors(self._place(fit.columns), batch, selected)
             return self._write_staged(connection, batch, fit, staged)
 
@@ -177,7 +179,7 @@ class LedgeredTable:
             self._require_all(connection, batch, staged)
             self._rows.move(connection, fit.columns, staged)
             self._ledger.record(connection, batch, count)
-        self._size.saw(count, sum(one.size for one in staged))
+        self._size.saw(batch, count, sum(one.size for one in staged))
         with contextlib.suppress(psycopg.Error):  # what is left now is swept another time
             staging.sweep(connection, self._place(()), batch.life.epoch)
         return Decision.WRITE

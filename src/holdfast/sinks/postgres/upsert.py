@@ -24,14 +24,13 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SchemaMismatch, SinkRefused
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresUpsert
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
 from holdfast.sinks.postgres.columns import Fit, Found
 from holdfast.sinks.postgres.encode import Column, Oid
-from holdfast.sinks.postgres.ledger import Key
 from holdfast.sinks.postgres.staging import Staged
 from holdfast.sinks.postgres.table import LedgeredTable
 
@@ -52,7 +51,7 @@ _NULLS_NOT_DISTINCT_SINCE = 150_000
 class PostgresUpsertSink:
     """Upserts each batch into a PostgreSQL table in one transaction with its ledger."""
 
-    def __init__(self, sink: PostgresUpsert, key: Key) -> None:
+    def __init__(self, sink: PostgresUpsert, key: LedgerKey) -> None:
         self._sink = sink
         self._table = LedgeredTable(sink, key, _Upserted(sink))
 
