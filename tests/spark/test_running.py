@@ -152,7 +152,7 @@ def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> No
     place.land("a.json", 0, 10)
     place.run(declared())
     started = recorded(place.home / "checkpoints/.holdfast/job/runs")[0]
-    assert started["stateful_operators"] == ["Aggregate"]
+    assert started["stateful_operators"] == ["stateStoreSave"]
     for name in ("commits/0", "commits/.0.crc"):
         (place.checkpoint / name).unlink()
     place.land("b.json", 10, 10)
