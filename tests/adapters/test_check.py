@@ -190,7 +190,7 @@ CASES: dict[str, tuple[Code, Severity, tuple[Fingerprint, Fingerprint]]] = {
     "filter after": (
         Code.RESULT_CHANGED,
         Severity.NOTE,
-        (OLD, replace(OLD, steps=("filter (s > 1)",))),
+        (OLD, replace(OLD, steps=("filter (sum(v) > 1)",))),
     ),
     "another table": (
         Code.SINK_CHANGED,
@@ -270,7 +270,7 @@ def test_a_first_start_is_safe(tmp_path: Path) -> None:
 
 
 def test_several_changes_are_judged_together(tmp_path: Path) -> None:
-    new = replace(OLD, operators=(replace(OTHER, steps=()),), steps=("filter (s > 1)",))
+    new = replace(OLD, operators=(replace(OTHER, steps=()),), steps=("filter (sum(v) > 1)",))
     found = checked(tmp_path, new)
     assert found.judgement is Judgement.UNSAFE
     assert [one.code for one in found.findings] == [

@@ -57,11 +57,16 @@ def _union(read: Read) -> DataFrame:
 
 
 def _join(
-    on: str, *, how: str = "inner", columns: str = "a.k; b.v", within: str = "1 hour"
+    on: str,
+    *,
+    how: str = "inner",
+    columns: str = "a.k; b.v",
+    within: str = "1 hour",
+    delay: str = "10 minutes",
 ) -> Build:
     def build(read: Read) -> DataFrame:
-        left = read[0].withWatermark("t", "10 minutes").alias("a")
-        right = read[1].withWatermark("t", "10 minutes").alias("b")
+        left = read[0].withWatermark("t", delay).alias("a")
+        right = read[1].withWatermark("t", delay).alias("b")
         near = f"a.t >= b.t - interval {within} and a.t <= b.t + interval {within}"
         return left.join(right, sql.expr(f"{on} and {near}"), how).selectExpr(*columns.split("; "))
 
@@ -109,8 +114,9 @@ SESSION = Query(
 DAY = Query(build=_sql("group to_date(t) : count(1) n"), mode="update")
 UNIQUE = Query(build=_sql("unique k", "select k; v"))
 TIMED = Query(build=_sql("time t 10 minutes", "unique k, t", "select k; v"))
-CHAIN = Query(build=_sql("time t 1 hour", "unique k, t", "unique k2, t", "select k; k2; v"))
+CHAIN = Query(build=_sql("time t 3 hours", "unique k, t", "unique k2, t", "select k; k2; v"))
 JOIN = Query(build=_join("a.k = b.k"), reads=("in0", "in1"))
+KEPT = Query(build=_join("a.k = b.k", delay="3 hours"), reads=("in0", "in1"))
 OWN = Query(build=_counting("n long"), mode="update")
 
 
@@ -199,7 +205,14 @@ CASES = (
         Code.AGGREGATES_CHANGED,
     ),
     _case("columns of the result exchanged", TWO, _sql(
-        "group k : sum(v) s; sum(w) r", "select r; s; k"), SAFE, Code.RESULT_CHANGED),
+        "group k : sum(v) s; sum(w) r", "select r; s; k"), UNSAFE, Code.AGGREGATES_CHANGED),
+    _case("columns of the result moved", TWO, _sql(
+        "group k : sum(v) s; sum(w) r", "select s; k; r"), SAFE, Code.RESULT_CHANGED),
+    _case("column of the result dropped", TWO, _sql(
+        "group k : sum(v) s; sum(w) r", "select k; s"), UNSAFE, Code.STATE_SCHEMA_CHANGED),
+    _case("filter on a key after an aggregate removed", Query(
+        build=_sql("group k : sum(v) s", "where k > 'a'"), mode="update"),
+        _sql("group k : sum(v) s"), UNDEFINED, Code.INPUT_CHANGED),
     _case("aggregate added", SUM, TWO, UNSAFE, Code.STATE_SCHEMA_CHANGED),
     _case("aggregate removed", TWO, SUM, UNSAFE, Code.STATE_SCHEMA_CHANGED),
     _case(
@@ -295,7 +308,7 @@ CASES = (
     _case("stateful operator removed", UNIQUE, PLAIN, UNSAFE, Code.OPERATORS_CHANGED),
     _case("stateful operator added", PLAIN, UNIQUE, UNSAFE, Code.OPERATORS_CHANGED),
     _case("operators exchanged", CHAIN, _sql(
-        "time t 1 hour", "unique k2, t", "unique k, t", "select k; k2; v"),
+        "time t 3 hours", "unique k2, t", "unique k, t", "select k; k2; v"),
         UNSAFE, Code.OPERATORS_SWAPPED),
     # Deduplication and watermarks
     _case("another column", UNIQUE, _sql("unique k2", "select k; v"), UNSAFE, Code.KEYS_CHANGED),
@@ -311,7 +324,8 @@ CASES = (
           _sql("time t 10 minutes", "unique k, t", "select k; v"), UNDEFINED,
           Code.WATERMARK_CHANGED),
     # Joins
-    _case("key of a join", JOIN, _join("a.k = b.k2"), UNSAFE, Code.KEYS_CHANGED),
+    _case("nothing changed, join that waits", KEPT, KEPT, SAFE),
+    _case("key of a join", KEPT, _join("a.k = b.k2", delay="3 hours"), UNSAFE, Code.KEYS_CHANGED),
     _case("inner to outer", JOIN, _join("a.k = b.k", how="leftOuter"), UNSAFE,
           Code.JOIN_TYPE_CHANGED),
     _case("outer to inner", replace(JOIN, build=_join("a.k = b.k", how="leftOuter")),
@@ -320,8 +334,10 @@ CASES = (
           Code.JOIN_CHANGED),
     _case("column of a join added", JOIN, _join("a.k = b.k", columns="a.k; b.v; b.w"), UNSAFE,
           Code.STATE_SCHEMA_CHANGED),
-    _case("column of a join exchanged", JOIN, _join("a.k = b.k", columns="a.k; b.w"), UNSAFE,
-          Code.JOIN_CHANGED),
+    _case("column of a join exchanged", KEPT, _join(
+        "a.k = b.k", columns="a.k; b.w", delay="3 hours"), UNSAFE, Code.JOIN_CHANGED),
+    _case("filter after a join", KEPT, lambda read: KEPT.build(read).where("v > 9"), UNDEFINED,
+          Code.INPUT_CHANGED),
     # State of the user's own
     _case("nothing changed, own state", OWN, OWN, SAFE),
     _case("own state of another type", OWN, _counting("n double"), UNSAFE,

@@ -103,11 +103,12 @@ def write_input(folder: Path, batch: int) -> None:
     late = f"2026-01-01T{batch // 6 + 15:02d}:{batch % 6}7:00Z"
     for source in (0, 1):
         lines: list[Mapping[str, object]] = [
-            {"k": "a", "k2": "b", "v": batch + 1, "w": 100 * (batch + 1), "t": minute},
+            {"k": "a", "k2": "b", "v": 10 - batch, "w": 100 * (batch + 1), "t": minute},
             {"k": "b", "k2": "a", "v": 10 * (batch + 1), "w": 7 + source, "t": minute},
             {"k": f"f{batch}", "k2": f"g{batch}", "v": 5 + source, "w": 3, "t": late},
             {"k": f"x{batch}", "k2": f"f{max(batch - 2, 0)}", "v": -batch, "w": 1, "t": minute},
             {"k": f"g{batch % 2}", "k2": f"g{batch % 2}", "v": 50, "w": batch, "t": minute},
+            {"k": "again", "k2": "same", "v": 1, "w": 2, "t": "2026-01-01T14:00:00Z"},
         ]
         path = folder / f"in{source}" / f"{batch:04d}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ Spark numbers stateful operators from the sink to the sources, so that the topmo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.decode.plan_terms import Terms, expr_id, is_source, type_text
 from holdfast.decode.plan_tree import Tree, tree
@@ -67,6 +67,20 @@ def decoded(listed: Json, facts: Facts, *, append: bool) -> Plan | None:
         steps=tuple(sorted(reading.steps([top]))),
         texts=tuple(reading.terms.text(one) for one in output(top)),
     )
+
+
+def operators(analyzed: Plan, optimized: Plan) -> tuple[PlanOperator, ...]:
+    """The operators as they were written, with what they keep as Spark will keep it.
+
+    Spark drops what nobody asks for from an aggregate and from a join, and orders aggregates as the
+    projection above them does: `select` after `agg` decides what the state is made of.
+    """
+    pairs = list(zip(analyzed.operators, optimized.operators, strict=False))
+    if len(analyzed.operators) != len(optimized.operators) or any(
+        one.kind != other.kind for one, other in pairs
+    ):
+        return analyzed.operators
+    return tuple(replace(one, values=other.values, stored=other.stored) for one, other in pairs)
 
 
 class _Reading:
@@ -131,7 +145,8 @@ class _Reading:
         if node.kind not in _STATEFUL or node.number not in self._streams:
             return False
         if node.kind == "Join":
-            return all(child.number in self._streams for child in node.children)
+            sides = [child.number in self._streams for child in node.children]
+            return sides == [True, True]
         return node.kind != "GlobalLimit" or self._append
 
     def _operator(self, node: Tree) -> PlanOperator:
@@ -198,7 +213,7 @@ class _Reading:
 
     def _sides(self, one: Tree, left: frozenset[int], right: frozenset[int]) -> list[Tree] | None:
         """Both sides of an equality of a left column and a right one, the left one first."""
-        if one.kind not in ("EqualTo", "EqualNullSafe"):
+        if one.kind not in ("EqualTo", "EqualNullSafe") or len(one.children) != 2:  # noqa: PLR2004
             return None
         used = [frozenset(_used(side)) for side in one.children]
         if not all(used):
@@ -209,16 +224,11 @@ class _Reading:
         return None
 
     def _kept(self, join: Tree) -> Iterator[Term]:
-        """The columns that somebody above the join asks for: those are what its state keeps."""
-        parents = [one for one in self._top.walk() if any(child is join for child in _below(one))]
-        wanted = {number for one in [*parents, join] for number in _named_columns(one)}
-        if not any(one.kind in ("Project", "Aggregate") for one in parents):
-            wanted |= {expr_id(one) for one in output(join)}
+        """The columns of both sides: all of them are in the state, where a plan is optimized."""
         for side, child in zip(("left", "right"), join.children, strict=True):
             for one in output(child):
-                if expr_id(one) in wanted:
-                    term = self._term(one)
-                    yield Term(name=f"{side} {term.name}", type=term.type, text=term.text)
+                term = self._term(one)
+                yield Term(name=f"{side} {term.name}", type=term.type, text=term.text)
 
     def _term(self, one: Tree) -> Term:
         text = self.terms.text(one)
@@ -239,15 +249,6 @@ def output(node: Tree) -> tuple[Tree, ...]:
         below = node.children
     added = [one for field in _ADDED for one in node.expressions(field)]
     return tuple([one for child in below for one in output(child)] + added)
-
-
-def _below(node: Tree) -> list[Tree]:
-    return [one for child in node.children for one in child.walk()]
-
-
-def _named_columns(node: Tree) -> Iterator[int]:
-    for one in node.all_expressions():
-        yield from _used(one)
 
 
 def _used(tree_: Tree) -> Iterator[int]:

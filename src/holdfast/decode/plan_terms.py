@@ -53,12 +53,15 @@ class Terms:
     def _learn(self, node: Tree) -> None:
         for top in node.all_expressions():
             for one in top.walk():
-                if one.kind == "Alias":
+                if one.kind == "Alias" and one.children:
                     self._made.setdefault(expr_id(one), one.children[0])
                 elif one.kind == "AttributeReference":
                     self._types.setdefault(expr_id(one), type_text(one.fields.get("dataType")))
         if node.kind == "Expand":
             self._learn_expanded(node)
+        results = node.expressions("resultAttrs")
+        for column, made in zip(results, node.expressions("udfs"), strict=False):
+            self._made.setdefault(expr_id(column), made)
 
     def _learn_expanded(self, node: Tree) -> None:
         """A sliding window is an Expand: each output stands for one expression a copy of a row."""
@@ -91,11 +94,13 @@ class Terms:
                 found = self._attribute(tree, depth)
             case "Literal":
                 found = str(tree.fields.get("value"))
-            case "AggregateExpression":
+            case "AggregateExpression" if tree.children:
                 found = self._aggregate(tree, depth)
-            case "Cast":
+            case "Cast" if tree.children:
                 inner = self.text(tree.children[0], depth + 1)
-                found = f"cast({inner} as {type_text(tree.fields.get('dataType'))})"
+                known = tree.children[0].kind == "Literal"
+                type_ = type_text(tree.fields.get("dataType"))
+                found = inner if known else f"cast({inner} as {type_})"
             case _:
                 window = tree.kind == "CreateNamedStruct" and _is_window(tree)
                 found = self._window(tree, depth) if window else self._call(tree, depth)
@@ -107,8 +112,10 @@ class Terms:
             if number in self._named:
                 return self._named[number]
             made = self._made.get(number)
-            name = str(tree.fields.get("name"))
-            self._texts[number] = name if made is None else self.text(made, depth + 1)
+            # Its name first, so that one that names itself comes to an end.
+            self._texts[number] = str(tree.fields.get("name"))
+            if made is not None:
+                self._texts[number] = self.text(made, depth + 1)
         return self._texts[number]
 
     def _aggregate(self, tree: Tree, depth: int) -> str:

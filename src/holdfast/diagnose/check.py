@@ -4,6 +4,7 @@ Several changes are judged together: each is told, and the verdict is that of th
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from holdfast.diagnose.changes import (
     aggregates,
@@ -20,7 +21,7 @@ from holdfast.diagnose.changes import (
     versions,
     watermarks,
 )
-from holdfast.model.finding import Change, Check, Finding, Judgement, NotAssessed, Severity
+from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotAssessed, Severity
 
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     settings.asked,
     versions.asked,
 )
+_BY_TEXT = frozenset({Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED, Code.JOIN_CHANGED})
 UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 
 
@@ -51,7 +53,7 @@ def checked(job: str, change: Change) -> Check:
     for rule in RULES:
         for answer in rule(change):
             if isinstance(answer, Finding):
-                findings.append(answer)
+                findings.append(_softened(change, answer))
             else:
                 not_assessed.append(answer)
     findings.sort(key=lambda one: list(Severity).index(one.severity))
@@ -75,6 +77,15 @@ def first_start(job: str, location: str) -> Check:
         findings=(),
         not_assessed=(),
     )
+
+
+def _softened(change: Change, one: Finding) -> Finding:
+    """Two versions of Spark may write one expression in two ways: then a text is no proof."""
+    old = change.old
+    if one.code not in _BY_TEXT or one.severity is not Severity.LOSES or old is None:
+        return one
+    was, now = (text.split(".")[:2] for text in (old.spark_version, change.new.spark_version))
+    return one if was == now else replace(one, severity=Severity.UNDEFINED)
 
 
 def _judgement(change: Change, findings: list[Finding]) -> Judgement:

@@ -100,7 +100,7 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
             raise refusal
     looked = judging.seen(location, pipeline.storage)
     if looked is not None:
-        judging.of_checkpoint(job.name, looked, ledgers, pipeline.storage, wishes.accepted)
+        judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)

@@ -41,34 +41,41 @@ _SHORT = 16
 
 
 def taken(
-    plan: "JavaObject", spark: "SparkSession", *, sinks: Sequence[PlanSink], output_mode: str
+    plan: "JavaObject",
+    spark: "SparkSession",
+    *,
+    sinks: Sequence[PlanSink],
+    output_mode: str,
+    session: "JavaObject | None" = None,
 ) -> Fingerprint:
-    """What a query is, from its analyzed plan in the JVM."""
-    listed = json.parse(str(plan.toJSON()))
-    functions: dict[str, str] = {}
-    facts: dict[int, Mapping[str, Json]] = {}
-    for number, node in enumerate(_walked(plan)):
-        facts[number] = _facts(node, spark)
-        if _FUNCTION in json.canonical(_at(listed, number)):
-            functions |= dict(_functions(node, spark))
-    found = plans.decoded(listed, facts, append=output_mode == "append")
-    if found is None:
-        raise AssertionError
+    """What a query is, from its analyzed plan in the JVM; `session` is its own, if another."""
+    own = session or spark._jsparkSession  # noqa: SLF001
+    append = output_mode == "append"
+    found = _decoded(plan, spark, append=append)
+    optimized = _decoded(own.sessionState().optimizer().execute(plan), spark, append=append)
     return Fingerprint(
         spark_version=str(spark.version),
         sources=found.sources,
         watermarks=found.watermarks,
-        operators=found.operators,
+        operators=plans.operators(found, optimized),
         steps=found.steps,
         columns=tuple(
             Term(name=str(one.name()), type=str(one.dataType().catalogString()), text=text)
             for one, text in zip(_listed(plan.output()), found.texts, strict=False)
         ),
-        functions=functions,
+        functions=dict(_functions(plan, spark)),
         sinks=tuple(sinks),
         output_mode=output_mode,
-        settings=dict(_settings(spark)),
+        settings=dict(_settings(own)),
     )
+
+
+def _decoded(plan: "JavaObject", spark: "SparkSession", *, append: bool) -> plans.Plan:
+    facts = {number: _facts(node, spark) for number, node in enumerate(_walked(plan))}
+    found = plans.decoded(json.parse(str(plan.toJSON())), facts, append=append)
+    if found is None:
+        raise AssertionError
+    return found
 
 
 def of(result: "DataFrame", *, sinks: Sequence[PlanSink], output_mode: str) -> Fingerprint:
@@ -97,10 +104,6 @@ def _listed(sequence: "JavaObject") -> "Iterator[JavaObject]":
         yield sequence.apply(index)
 
 
-def _at(listed: Json, number: int) -> Json:
-    return listed[number] if isinstance(listed, list) and number < len(listed) else None
-
-
 def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
     match str(node.getClass().getSimpleName()):
         case "EventTimeWatermark":
@@ -122,7 +125,8 @@ def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
 
 def _source(node: "JavaObject", provider: str, options: Mapping[str, str]) -> Mapping[str, Json]:
     short = provider.lower().rpartition(".")[2]
-    files = next((one for one in _FILES if one in short), "")
+    files = short.removesuffix("fileformat")
+    files = files if files in _FILES else ""
     lower = {key.lower(): key for key in options}
     targets = [options[lower[one.lower()]] for one in _TARGETS if one.lower() in lower]
     kind = "files" if files else next((_KINDS[one] for one in _KINDS if one in short), short)
@@ -169,11 +173,12 @@ def _stored(node: "JavaObject") -> list[Json]:
     return [column for columns in found.values() for column in columns]
 
 
-def _functions(node: "JavaObject", spark: "SparkSession") -> Iterator[tuple[str, str]]:
-    for expression in _listed(node.expressions()):
-        for part in _walked(expression):
-            if str(part.getClass().getSimpleName()) == _FUNCTION:
-                yield str(part.name()), _digest(part, spark)
+def _functions(plan: "JavaObject", spark: "SparkSession") -> Iterator[tuple[str, str]]:
+    for node in _walked(plan) if _FUNCTION in str(plan.toJSON()) else ():
+        for expression in _listed(node.expressions()):
+            for part in _walked(expression):
+                if str(part.getClass().getSimpleName()) == _FUNCTION:
+                    yield str(part.name()), _digest(part, spark)
 
 
 def _digest(function: "JavaObject", spark: "SparkSession") -> str:
@@ -209,8 +214,8 @@ def _of_code(code: CodeType) -> Iterator[str]:
             yield repr(one)
 
 
-def _settings(spark: "SparkSession") -> Iterator[tuple[str, str]]:
-    conf = spark._jsparkSession.sessionState().conf()  # noqa: SLF001
+def _settings(session: "JavaObject") -> Iterator[tuple[str, str]]:
+    conf = session.sessionState().conf()
     for key in (*PINNED_SINCE, *_UNPINNED):
         if conf.contains(key) or conf.isModifiable(key):
             yield key, str(conf.getConfString(key))

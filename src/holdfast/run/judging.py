@@ -15,6 +15,7 @@ from holdfast.diagnose import diagnosis, restart
 from holdfast.errors import InspectionRefused, StartUnsafe
 from holdfast.gather import evidence, looking, surroundings
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.definition import Job
 from holdfast.model.evidence import NO_BATCH, Absent, Evidence, LedgerSeen
 from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
@@ -42,7 +43,7 @@ def seen(location: str, storage: Mapping[str, str]) -> Evidence | None:
 
 
 def of_checkpoint(
-    job: JobName,
+    job: Job,
     looked: Evidence,
     ledgers: Mapping[OutputName, LastWritten],
     storage: Mapping[str, str],
@@ -56,8 +57,14 @@ def of_checkpoint(
     found = diagnosis.diagnosed(
         Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)
     )
-    left = (one for one in found.findings if one.code not in _LEFT_TO_OTHERS)
-    _refuse(job, left, accepted, f"holdfast diagnose {looked.location.value}")
+    left = (one for one in found.findings if not _harmless(one, job))
+    _refuse(job.name, left, accepted, f"holdfast diagnose {looked.location.value}")
+
+
+def _harmless(one: Finding, job: Job) -> bool:
+    """Whether something else sees to it: a ledger that knows no query id outlives `metadata`."""
+    lost = one.code is Code.METADATA_MISSING and one.severity is Severity.DUPLICATES
+    return one.code in _LEFT_TO_OTHERS or (lost and job.proven)
 
 
 def of_query(

@@ -12,7 +12,7 @@ from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanSource
 from holdfast.model.source_offset import KafkaOffset
 
-_SHAPES = frozenset({"files", "Kafka", "Delta", "rate", "socket"})
+_SHAPES = frozenset({"files", "Kafka", "Delta", "rate", "rate-micro-batch", "socket"})
 _GLOB = frozenset("*?[{")
 
 
@@ -36,7 +36,11 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             ),
         )
         return
-    changed = [(old, one) for old, one in zip(seen, new, strict=True) if _other_kind(old, one)]
+    changed = [
+        (old, one)
+        for index, (old, one) in enumerate(zip(seen, new, strict=True))
+        if _other_kind(old, one) or _recorded_kind(change, index) not in ("", one.kind)
+    ]
     for old, one in changed:
         yield difference.found(
             Code.SOURCE_KIND_CHANGED,
@@ -135,6 +139,11 @@ def _named(change: Change) -> Iterator[Finding | NotAssessed]:
                 now=", ".join(now),
                 remedies=(f"{TAKE_BACK}: a source keeps its name", "accept it for a new source"),
             )
+
+
+def _recorded_kind(change: Change, index: int) -> str:
+    known = change.old.sources if change.old is not None else ()
+    return known[index].kind if index < len(known) else ""
 
 
 def _other_kind(seen: SourceSeen, new: PlanSource) -> bool:
