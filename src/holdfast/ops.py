@@ -217,6 +217,8 @@ def check(
     debug: bool,
 ) -> "tuple[Check, ...]":
     """Whether each job may start from its checkpoint. Starts no query, and writes nothing."""
+    from holdfast.diagnose import check as judged  # noqa: PLC0415  loads what it needs
+    from holdfast.model.finding import Change  # noqa: PLC0415
     from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
     from holdfast.run import fingerprint, locations, query, session  # noqa: PLC0415
 
@@ -224,24 +226,31 @@ def check(
     base = locations.checked(
         declared.checkpoints, declared.name, declared.jobs, declared.storage, dev=True
     )
-    spark = session.build(
-        pipeline.name,
-        master=master,
-        given={**pipeline.settings, **given},
-        on_s3=urls.is_s3(base.url),
-        reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
-        debug=debug,
-    )
-    try:
-        found = []
-        for job in chosen:
-            result = query.result_of(job, query.session_of(job, spark))
-            new = fingerprint.of_job(job, result)
-            location = base.location(job.name)
-            found.append(checks.compared(job.name, location, declared.storage, new))
-        return tuple(found)
-    finally:
-        spark.stop()
+    seen = {job.name: checks.looked(base.location(job.name), declared.storage) for job in chosen}
+    found = {
+        job.name: judged.first_start(job.name, base.location(job.name))
+        for job in chosen
+        if seen[job.name] is None
+    }
+    if len(found) < len(chosen):
+        spark = session.build(
+            pipeline.name,
+            master=master,
+            given={**pipeline.settings, **given},
+            on_s3=urls.is_s3(base.url),
+            reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
+            debug=debug,
+        )
+        try:
+            for job in chosen:
+                looked = seen[job.name]
+                if looked is not None:
+                    result = query.result_of(job, query.session_of(job, spark))
+                    new = fingerprint.of_job(job, result)
+                    found[job.name] = judged.checked(job.name, Change(evidence=looked, new=new))
+        finally:
+            spark.stop()
+    return tuple(found[job.name] for job in chosen)
 
 
 def _places(job: "Job") -> Iterator[str]:

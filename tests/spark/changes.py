@@ -1,7 +1,12 @@
 """Every change of Spark's compatibility rules that can be tried, each with the verdict it must get.
 
-Of the changes that Spark never detects, those of tools outside of a query are left out: damaged or
-edited logs (which `holdfast diagnose` is for), object stores, Kafka, Delta, and Python libraries.
+Tried here are: number, kind, order, place and options of sources; filters, projections and
+functions with and without state; keys, aggregates, windows, sessions and time zones; operators
+added, removed, replaced, exchanged, and with their names gone; deduplication; watermarks; joins;
+state of one's own; pinned settings; and several of these at once.
+
+Not tried here: transformWithState; Kafka and Delta as sources; sinks other than a function; another
+version of Spark. Damaged or edited logs are for `holdfast diagnose`, whose own tests try them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -305,6 +310,9 @@ CASES = (
     # Operators
     _case("aggregate to deduplication", SUM, replace(
         SUM, build=_sql("unique k", "select k; v")), UNSAFE, Code.OPERATORS_CHANGED),
+    replace(_case("aggregate to deduplication, names gone", SUM, replace(
+        SUM, build=_sql("unique k", "select k; v")), UNSAFE, Code.OPERATORS_CHANGED),
+        removed="state/0/_metadata"),
     _case("stateful operator removed", UNIQUE, PLAIN, UNSAFE, Code.OPERATORS_CHANGED),
     _case("stateful operator added", PLAIN, UNIQUE, UNSAFE, Code.OPERATORS_CHANGED),
     _case("operators exchanged", CHAIN, _sql(

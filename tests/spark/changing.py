@@ -10,6 +10,7 @@ it gives in its second run is what a safe change gives after the restart, row fo
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +76,8 @@ class Case:
     new: Query
     verdict: Judgement
     codes: frozenset[Code]
+    removed: str = ""
+    """A folder of the checkpoint that somebody has removed in between."""
 
     def __str__(self) -> str:
         """The name of the case."""
@@ -176,6 +179,8 @@ def outcome(spark: SparkSession, bases: Bases, case: Case, folder: Path) -> Outc
     """Check the change, then let Spark start the new query."""
     bases.at(case.old, folder)
     location = str(folder / "ck")
+    if case.removed:
+        shutil.rmtree(folder / "ck" / case.removed)
     new = case.new.frame(spark, folder)
     without = checks.check(new, location, output_mode=case.new.mode)
     record(spark, case.old, folder)

@@ -25,6 +25,7 @@ from holdfast.errors import (
     StartUnsafe,
 )
 from holdfast.examples.broker import Broker
+from holdfast.model.finding import Code, Judgement
 from holdfast.run import admission, driver
 
 pytestmark = pytest.mark.spark
@@ -427,6 +428,10 @@ def test_any_application_can_keep_records(place: Place) -> None:
         while "terminated" not in str(recorded(runs)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert [event["event"] for event in recorded(runs)] == ["started", "progress", "terminated"]
+        same = holdfast.check(stream, location)
+        assert (same.judgement, same.findings) == (Judgement.SAFE, ())
+        twice = holdfast.check(rows.union(rows), location)
+        assert [one.code for one in twice.findings][:1] == [Code.SOURCE_COUNT_CHANGED]
     finally:
         place.spark.streams.removeListener(kept)
 

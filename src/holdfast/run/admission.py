@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from holdfast.diagnose import locations as rules
 from holdfast.errors import HoldfastError
 from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, Sink
+from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
 from holdfast.model.ids import Epoch, Generation
 from holdfast.model.lease import Lease
@@ -126,12 +126,5 @@ def _read(job: Job) -> set[str]:
 
 
 def _written(job: Job) -> set[str]:
-    paths = (path_of(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
+    paths = (locations.path_of(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
     return {urls.canonical(path) for path in paths if path}
-
-
-def path_of(sink: Sink) -> str:
-    """The path or the table of a sink, or nothing where it has none."""
-    if isinstance(sink, DatabaseSink):
-        return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
-    return str(getattr(sink, "path", ""))

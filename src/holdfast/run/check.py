@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from holdfast.diagnose import check as checks
 from holdfast.errors import LocationEmpty, LocationMissing, OptionInvalid
 from holdfast.gather import evidence, looking
+from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Change, Check
 from holdfast.model.fingerprint import Fingerprint, PlanSink
 from holdfast.run import clock, fingerprint
@@ -50,14 +51,21 @@ def check(
 
 def compared(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:
     """A query to come beside what lies at a location."""
+    seen = looked(location, storage)
+    if seen is None:
+        return checks.first_start(job, urls.canonical(location))
+    return checks.checked(job, Change(evidence=seen, new=new))
+
+
+def looked(location: str, storage: Mapping[str, str]) -> Evidence | None:
+    """What is in a checkpoint; None where there is none yet."""
     try:
         found = looking.checkpoint_at(location, storage)
     except (LocationMissing, LocationEmpty):
-        return checks.first_start(job, urls.canonical(location))
-    seen = evidence.evidence(
-        found.place, found.top, event_log=(), now_ms=clock.now_ms(), told=lambda _: None
+        return None
+    return evidence.evidence(
+        found.place, found.top, event_log=None, now_ms=clock.now_ms(), told=lambda _: None
     )
-    return checks.checked(job, Change(evidence=seen, new=new))
 
 
 def _written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":

@@ -19,10 +19,11 @@ from holdfast.model.definition import Declaration, Job
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.lease import Lease
 from holdfast.run import admission, failure, fingerprint, judging, lease, query
-from holdfast.run.admission import Admitted, AdmittedJob, Wishes, path_of
+from holdfast.run.admission import Admitted, AdmittedJob, Wishes
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
 from holdfast.run.listener import Records, redacted
+from holdfast.run.locations import path_of
 from holdfast.run.records import Event, Recorder
 from holdfast.storage import urls
 

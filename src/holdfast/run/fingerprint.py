@@ -18,7 +18,7 @@ from holdfast.model.definition import Job
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact
-from holdfast.run.admission import path_of
+from holdfast.run.locations import path_of
 from holdfast.storage import urls
 
 if TYPE_CHECKING:

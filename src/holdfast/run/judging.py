@@ -7,13 +7,14 @@ A finding that blocks, loses or duplicates stops the start, unless its code was 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 
 from holdfast.diagnose import check as checks
 from holdfast.diagnose import diagnosis, restart
 from holdfast.errors import InspectionRefused, StartUnsafe
-from holdfast.gather import evidence, looking, surroundings
+from holdfast.gather import looking, surroundings
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
 from holdfast.model.definition import Job
 from holdfast.model.evidence import NO_BATCH, Absent, Evidence, LedgerSeen
@@ -21,7 +22,7 @@ from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import JobName, OutputName
 from holdfast.model.spark_version import SparkVersion
-from holdfast.run import clock
+from holdfast.run import check
 
 # The ledgers, the lease and the rules of locations refuse these themselves, knowing more.
 _LEFT_TO_OTHERS = frozenset({
@@ -33,13 +34,9 @@ _MOST_TOLD = 3
 
 def seen(location: str, storage: Mapping[str, str]) -> Evidence | None:
     """What is in the checkpoint of a job; None where there is none yet, or none to look at."""
-    try:
-        found = looking.checkpoint_at(location, storage)
-    except InspectionRefused:
-        return None
-    return evidence.evidence(
-        found.place, found.top, event_log=None, now_ms=clock.now_ms(), told=lambda _: None
-    )
+    with suppress(InspectionRefused):
+        return check.looked(location, storage)
+    return None
 
 
 def of_checkpoint(
