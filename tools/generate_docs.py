@@ -74,14 +74,13 @@ def command_page() -> str:
 
 
 def finding_page() -> str:
-    """Every code that `holdfast diagnose` finds something with."""
+    """Every code that `holdfast diagnose` and `holdfast check` find something with."""
     lines = [
         "# Findings",
         "",
         (
-            "What `holdfast diagnose` can find. Each code is stable; `holdfast explain CODE`"
-            " prints the"
-            " same text."
+            "What `holdfast diagnose` and `holdfast check` can find. Each code is stable;"
+            " `holdfast explain CODE` prints the same text."
         ),
         "",
     ]

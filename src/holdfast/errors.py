@@ -28,6 +28,7 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     │   └── StateUnreadable           STATE_UNREADABLE
     ├── StorageUnavailable            STORAGE_UNAVAILABLE
     ├── SourceUnavailable             SOURCE_UNAVAILABLE
+    ├── StartUnsafe                   START_UNSAFE
     ├── LeaseHeld                     LEASE_HELD
     ├── DriverFenced                  DRIVER_FENCED
     ├── BatchChanged                  BATCH_CHANGED
@@ -228,6 +229,13 @@ class SourceUnavailable(HoldfastError):
     code = "SOURCE_UNAVAILABLE"
     exit_code = 3
     curable_by_restart = True
+
+
+class StartUnsafe(HoldfastError):
+    """A start would fail, lose or duplicate data, by what was found in the checkpoint."""
+
+    code = "START_UNSAFE"
+    exit_code = 1
 
 
 class LeaseHeld(HoldfastError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.gather.history import Told
     from holdfast.model.definition import Job
     from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence
-    from holdfast.model.finding import Diagnosis
+    from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
     from holdfast.run.pipeline import Pipeline
     from holdfast.run.state import Row
@@ -206,6 +206,51 @@ def run(  # noqa: PLR0913  one parameter an option of the command
             ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
             ender.start()
             ender.join(_END_SECONDS)
+
+
+def check(
+    pipeline: "Pipeline",
+    names: Sequence[str],
+    *,
+    master: str | None,
+    given: Mapping[str, str],
+    debug: bool,
+) -> "tuple[Check, ...]":
+    """Whether each job may start from its checkpoint. Starts no query, and writes nothing."""
+    from holdfast.diagnose import check as judged  # noqa: PLC0415  loads what it needs
+    from holdfast.model.finding import Change  # noqa: PLC0415
+    from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
+    from holdfast.run import fingerprint, locations, query, session  # noqa: PLC0415
+
+    chosen, declared = pipeline.chosen(names), pipeline.declaration
+    base = locations.checked(
+        declared.checkpoints, declared.name, declared.jobs, declared.storage, dev=True
+    )
+    seen = {job.name: checks.looked(base.location(job.name), declared.storage) for job in chosen}
+    found = {
+        job.name: judged.first_start(job.name, base.location(job.name))
+        for job in chosen
+        if seen[job.name] is None
+    }
+    if len(found) < len(chosen):
+        spark = session.build(
+            pipeline.name,
+            master=master,
+            given={**pipeline.settings, **given},
+            on_s3=urls.is_s3(base.url),
+            reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
+            debug=debug,
+        )
+        try:
+            for job in chosen:
+                looked = seen[job.name]
+                if looked is not None:
+                    result = query.result_of(job, query.session_of(job, spark))
+                    new = fingerprint.of_job(job, result)
+                    found[job.name] = judged.checked(job.name, Change(evidence=looked, new=new))
+        finally:
+            spark.stop()
+    return tuple(found[job.name] for job in chosen)
 
 
 def _places(job: "Job") -> Iterator[str]:

@@ -22,8 +22,10 @@ from holdfast.errors import (
     SinkBehind,
     SinkRefused,
     SourceUnavailable,
+    StartUnsafe,
 )
 from holdfast.examples.broker import Broker
+from holdfast.model.finding import Code, Judgement
 from holdfast.run import admission, driver
 
 pytestmark = pytest.mark.spark
@@ -120,6 +122,43 @@ def test_other_files_under_the_same_batch_id_are_refused(place: Place) -> None:
     assert place.ids() == list(range(20))
 
 
+def test_other_code_on_the_same_state_is_refused_and_can_be_accepted(place: Place) -> None:
+    def declared(key: str) -> Pipeline:
+        def counted(rows: DataFrame) -> DataFrame:
+            return rows.groupBy(F.expr(key).alias("id")).agg(F.count("text").alias("count"))
+
+        merged = sinks.delta_merge(str(place.home / "table"), keys=["id"])
+        return place.pipeline(merged, function=counted, output_mode="update")
+
+    place.land("a.json", 0, 10)
+    place.run(declared("id % 2"))
+    before = sorted(place.checkpoint.rglob("*"))
+    place.land("b.json", 10, 10)
+    with pytest.raises(StartUnsafe, match="KEYS_CHANGED") as refused:
+        place.run(declared("id % 3"))
+    assert "--accept KEYS_CHANGED" in refused.value.hint
+    assert sorted(place.checkpoint.rglob("*")) == before
+    place.run(declared("id % 3"), "KEYS_CHANGED")
+    started = [
+        one
+        for one in recorded(place.home / "checkpoints/.holdfast/job/runs")
+        if one["event"] == "started"
+    ]
+    assert [one["accepted"] for one in started] == [[], ["KEYS_CHANGED"]]
+
+
+def test_a_damaged_checkpoint_is_refused_before_spark_writes_into_it(place: Place) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10)
+    place.run(place.pipeline())
+    (place.checkpoint / "offsets/0").unlink()
+    place.land("c.json", 20, 10)
+    with pytest.raises(StartUnsafe, match="OFFSET_BEFORE_MISSING"):
+        place.run(place.pipeline())
+    assert not (place.checkpoint / "offsets/2").exists()
+
+
 def test_a_deleted_table_is_refused_and_can_be_accepted(place: Place, tmp_path: Path) -> None:
     place.land("a.json", 0, 10)
     place.run(place.pipeline())
@@ -152,7 +191,7 @@ def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> No
     place.land("a.json", 0, 10)
     place.run(declared())
     started = recorded(place.home / "checkpoints/.holdfast/job/runs")[0]
-    assert started["stateful_operators"] == ["Aggregate"]
+    assert started["stateful_operators"] == ["stateStoreSave"]
     for name in ("commits/0", "commits/.0.crc"):
         (place.checkpoint / name).unlink()
     place.land("b.json", 10, 10)
@@ -389,6 +428,10 @@ def test_any_application_can_keep_records(place: Place) -> None:
         while "terminated" not in str(recorded(runs)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert [event["event"] for event in recorded(runs)] == ["started", "progress", "terminated"]
+        same = holdfast.check(stream, location)
+        assert (same.judgement, same.findings) == (Judgement.SAFE, ())
+        twice = holdfast.check(rows.union(rows), location)
+        assert [one.code for one in twice.findings][:1] == [Code.SOURCE_COUNT_CHANGED]
     finally:
         place.spark.streams.removeListener(kept)
 

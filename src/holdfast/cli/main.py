@@ -17,6 +17,7 @@ _COMMANDS = {
     "inspect": "holdfast.cli.inspect",
     "state": "holdfast.cli.state",
     "diagnose": "holdfast.cli.diagnose",
+    "check": "holdfast.cli.check",
     "explain": "holdfast.cli.explain",
     "demo": "holdfast.cli.demo",
 }

@@ -24,7 +24,7 @@ from holdfast.run import session
 )
 @click.option("--dev", is_flag=True, help="Allow a checkpoint base on storage that does not last.")
 @click.option(
-    "--accept", "accepted", multiple=True, metavar="CODE", help="Start in spite of this refusal."
+    "--accept", "accepted", multiple=True, metavar="CODE", help="Start in spite of this code."
 )
 @click.option(
     "--lease",

@@ -124,6 +124,7 @@ def evidence(
         source_logs=seen.source_logs,
         not_empty=frozenset(found.not_empty & {"offsets", "commits", "state"}),
         leftover_checksums=source_logs.leftover_checksums(found),
+        plan=seen.told.plan,
     )
 
 

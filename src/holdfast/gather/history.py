@@ -9,6 +9,7 @@ Records hold more than event logs and come first where both tell the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from holdfast.decode import fingerprint
 from holdfast.gather.told import History, Write
 from holdfast.model.batch import Unknown
 from holdfast.model.events import (
@@ -86,6 +87,9 @@ def _started(
         history.output_mode = Known(value=event.output_mode, read_from=read_from)
     history.sources = event.sources or history.sources
     _recorded(history, event.record, read_from)
+    plan = fingerprint.decode(event.record.get("plan"))
+    if not isinstance(plan, Unknown):
+        history.plans[event.run_id] = Known(value=plan, read_from=read_from)
     history.starts[event.run_id] = Start(
         sign=sign,
         at_ms=event.at_ms,

@@ -6,7 +6,9 @@ are none.
 
 from dataclasses import dataclass, field
 
+from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, Start
+from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
 
 
@@ -35,3 +37,16 @@ class History:
     rows: dict[BatchId, int] = field(default_factory=dict)
     state_rows: dict[str, int] = field(default_factory=dict)
     starts: dict[RunId, Start] = field(default_factory=dict)
+    plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Known[Fingerprint] | Unknown:
+        """The query of the newest run that ran a batch, or may have.
+
+        One that ended without a batch has changed nothing.
+        """
+        for run in reversed(self.plans):
+            start = self.starts[run]
+            if start.first_batch is not None or isinstance(start.ended_ms, Unknown):
+                return self.plans[run]
+        return NOT_RECORDED

@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import ColumnFamily, CommitEntry, FileKind, StateStoreInfo
+from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json
 from holdfast.model.lease import Lease
@@ -248,6 +249,8 @@ class Evidence:
     """Which of `offsets`, `commits` and `state` hold anything, a stray file too."""
     leftover_checksums: tuple[str, ...]
     """Files that are gone and have left their hidden checksum: Spark cannot write them again."""
+    plan: Known[Fingerprint] | Unknown = NOT_RECORDED
+    """The query that last ran a batch, as its run record tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

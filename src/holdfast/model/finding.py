@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.model.evidence import Evidence
+from holdfast.model.evidence import Evidence, Known
+from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.restart import Restart
 from holdfast.model.surroundings import Surroundings
 
@@ -68,6 +69,31 @@ class Code(StrEnum):
     STATE_CHAIN_LONG = "STATE_CHAIN_LONG"
     SOURCE_LOG_LARGE = "SOURCE_LOG_LARGE"
     LOG_NOT_PURGED = "LOG_NOT_PURGED"
+    SOURCE_COUNT_CHANGED = "SOURCE_COUNT_CHANGED"
+    SOURCE_KIND_CHANGED = "SOURCE_KIND_CHANGED"
+    SOURCES_SWAPPED = "SOURCES_SWAPPED"
+    SOURCE_TARGET_CHANGED = "SOURCE_TARGET_CHANGED"
+    SOURCE_OPTION_CHANGED = "SOURCE_OPTION_CHANGED"
+    SOURCE_SCHEMA_CHANGED = "SOURCE_SCHEMA_CHANGED"
+    SOURCE_RENAMED = "SOURCE_RENAMED"
+    WATERMARK_CHANGED = "WATERMARK_CHANGED"
+    OPERATORS_CHANGED = "OPERATORS_CHANGED"
+    OPERATORS_SWAPPED = "OPERATORS_SWAPPED"
+    STATE_SCHEMA_CHANGED = "STATE_SCHEMA_CHANGED"
+    KEYS_CHANGED = "KEYS_CHANGED"
+    AGGREGATES_CHANGED = "AGGREGATES_CHANGED"
+    JOIN_TYPE_CHANGED = "JOIN_TYPE_CHANGED"
+    JOIN_CHANGED = "JOIN_CHANGED"
+    STATE_FIELDS_RENAMED = "STATE_FIELDS_RENAMED"
+    TIMEOUT_CHANGED = "TIMEOUT_CHANGED"
+    FUNCTION_CHANGED = "FUNCTION_CHANGED"
+    INPUT_CHANGED = "INPUT_CHANGED"
+    RESULT_CHANGED = "RESULT_CHANGED"
+    SINK_CHANGED = "SINK_CHANGED"
+    OUTPUT_MODE_CHANGED = "OUTPUT_MODE_CHANGED"
+    SETTING_CHANGED = "SETTING_CHANGED"
+    SPARK_UPGRADED = "SPARK_UPGRADED"
+    SPARK_DOWNGRADED = "SPARK_DOWNGRADED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +143,31 @@ class Judgement(StrEnum):
     UNSAFE = "unsafe"
     UNDEFINED = "undefined"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Everything that a rule about a change may look at: the checkpoint, and the query to come."""
+
+    evidence: Evidence
+    new: Fingerprint
+
+    @property
+    def old(self) -> Fingerprint | None:
+        """The query that last ran, where a record tells it."""
+        return self.evidence.plan.value if isinstance(self.evidence.plan, Known) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """May this query start from that checkpoint? `findings` are the changes, the worst first."""
+
+    job: str
+    location: str
+    judgement: Judgement
+    first_start: bool
+    findings: tuple[Finding, ...]
+    not_assessed: tuple[NotAssessed, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

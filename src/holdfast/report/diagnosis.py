@@ -21,7 +21,7 @@ _STYLES = {
     Severity.SLOW: Style.CAREFUL,
     Severity.NOTE: Style.DIM,
 }
-_JUDGED = {
+JUDGED = {
     Judgement.SAFE: Style.GOOD,
     Judgement.UNSAFE: Style.BAD,
     Judgement.UNDEFINED: Style.CAREFUL,
@@ -45,7 +45,7 @@ def of(diagnosis: Diagnosis) -> Json:
             "location": diagnosis.location,
             "verdict": diagnosis.judgement.value,
             "restart": _restart(diagnosis.restart),
-            "findings": [_finding(one) for one in diagnosis.findings],
+            "findings": [finding(one) for one in diagnosis.findings],
             "not_assessed": [
                 {"question": one.question, "reason": one.reason} for one in diagnosis.not_assessed
             ],
@@ -103,7 +103,8 @@ def _range(shown: SourceRange) -> Json:
     }
 
 
-def _finding(shown: Finding) -> Json:
+def finding(shown: Finding) -> dict[str, Json]:
+    """One finding for programs."""
     return {
         "code": shown.code.value,
         "severity": shown.severity.value,
@@ -127,7 +128,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
     judged = diagnosis.judgement
-    yield (Part(f"{judged.value}: {_sentence(diagnosis)}", _JUDGED[judged]),)
+    yield (Part(f"{judged.value}: {_sentence(diagnosis)}", JUDGED[judged]),)
     yield ()
     yield from _restart_lines(diagnosis.restart)
     for finding in diagnosis.findings:

@@ -2,6 +2,7 @@
 
 1. locations are checked          a wrong declaration must not touch anything
 2. the ledgers are read           they know the epoch and the location of earlier drivers
+   and the checkpoint is judged   by what `holdfast diagnose` finds, with those ledgers
 3. the lease is taken             from here on other drivers are told to stay away
 """
 
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 from holdfast.diagnose import locations as rules
 from holdfast.errors import HoldfastError
 from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, Sink
+from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
+from holdfast.model.evidence import Evidence
 from holdfast.model.ids import Epoch, Generation
 from holdfast.model.lease import Lease
-from holdfast.run import lease, locations, query
+from holdfast.run import judging, lease, locations, query
 from holdfast.storage import urls
 
 
@@ -38,6 +40,8 @@ class AdmittedJob:
     life: Life
     lease: Lease
     outputs: tuple[query.OpenOutput, ...]
+    evidence: Evidence | None
+    """What was in the checkpoint before the start; None where there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +98,15 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     ):
         if refusal is not None and refusal.code not in wishes.accepted:
             raise refusal
+    looked = judging.seen(location, pipeline.storage)
+    if looked is not None:
+        judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)
     )
     life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
-    return AdmittedJob(job=job, life=life, lease=held, outputs=outputs)
+    return AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=looked)
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:
@@ -119,12 +126,5 @@ def _read(job: Job) -> set[str]:
 
 
 def _written(job: Job) -> set[str]:
-    paths = (path_of(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
+    paths = (locations.path_of(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
     return {urls.canonical(path) for path in paths if path}
-
-
-def path_of(sink: Sink) -> str:
-    """The path or the table of a sink, or nothing where it has none."""
-    if isinstance(sink, DatabaseSink):
-        return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
-    return str(getattr(sink, "path", ""))

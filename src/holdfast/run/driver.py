@@ -1,6 +1,7 @@
 """All jobs of a run: start the queries, watch, restart, stop.
 
 After admission (`admission.py`, steps 1 to 3) come:
+     the query is judged            by what `holdfast check` finds, before anything is written
   4. the sinks are prepared         from here on older drivers cannot write
   5. the query is started           so that no batch runs before the fence stands
 """
@@ -11,15 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.decode import fingerprint as plans
 from holdfast.errors import DriverFenced, HoldfastError
 from holdfast.model.batch import Life
 from holdfast.model.definition import Declaration, Job
+from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.lease import Lease
-from holdfast.run import admission, failure, lease, query
-from holdfast.run.admission import Admitted, AdmittedJob, Wishes, path_of
+from holdfast.run import admission, failure, fingerprint, judging, lease, query
+from holdfast.run.admission import Admitted, AdmittedJob, Wishes
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
 from holdfast.run.listener import Records, redacted
+from holdfast.run.locations import path_of
 from holdfast.run.records import Event, Recorder
 from holdfast.storage import urls
 
@@ -153,16 +157,25 @@ class Running:
                     raise runner.error
 
     def _launch(self, runner: Runner) -> None:
-        session = _session_of(runner.job, self._spark)
+        session = query.session_of(runner.job, self._spark)
         result = query.result_of(runner.job, session)
+        plan = fingerprint.of_job(runner.job, result)
+        self._judge(runner, plan)
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.admitted.outputs, reader)
-        operators = query.stateful_operators(result)
-        self._records.declare(runner.job.name, _facts(runner, operators))
+        self._records.declare(runner.job.name, _facts(runner, plan, self._wishes.accepted))
         runner.query = query.start(
             runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
         )
+
+    def _judge(self, runner: Runner, plan: Fingerprint) -> None:
+        """Hold the query against the checkpoint, at its first start: later it is the same query."""
+        looked = runner.admitted.evidence
+        if looked is None or runner.query is not None:
+            return
+        for one in judging.of_query(runner.job.name, looked, plan, self._wishes.accepted):
+            self._say(f"{runner.job.name}: {one.code}: {one.text}")
 
     def _look(self, runner: Runner) -> None:
         if runner.done or runner.query is None:
@@ -279,19 +292,7 @@ def launch(
     return running
 
 
-def _session_of(job: Job, spark: "SparkSession") -> "SparkSession":
-    """The session, or a copy of it with the job's own settings."""
-    if not job.settings:
-        return spark
-    from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
-
-    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
-    for key, value in job.settings.items():
-        copy.conf.set(key, value)
-    return copy
-
-
-def _facts(runner: Runner, operators: list[str]) -> Event:
+def _facts(runner: Runner, plan: Fingerprint, accepted: frozenset[str]) -> Event:
     """What holdfast knows of a job beyond what Spark tells."""
     job = runner.job
     return {
@@ -301,7 +302,9 @@ def _facts(runner: Runner, operators: list[str]) -> Event:
         "declared": str(job.declared),
         "proven": job.proven,
         "output_mode": job.output_mode.value,
-        "stateful_operators": operators,
+        "stateful_operators": [one.kind for one in plan.operators],
+        "plan": plans.encode(plan),
+        "accepted": sorted(accepted),
         "reads": [
             {"kind": type(source).__name__, "options": redacted(source.options)}
             for source in job.reads

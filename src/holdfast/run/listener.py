@@ -23,10 +23,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from holdfast.decode import fingerprint as plans
 from holdfast.model import json
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
-from holdfast.run import clock
+from holdfast.run import clock, fingerprint
 from holdfast.run.records import Event, Recorder, RunLog
 from holdfast.storage import Folder, open_store, urls
 
@@ -111,7 +112,7 @@ class Records(StreamingQueryListener):
         self._recorder.submit(task)
 
     def _opened(self, name: str, query: str, run: str, now: int) -> RunLog | None:
-        asked = _asked_of_spark(self._spark, query)
+        asked = _asked_of_spark(self._spark, query, with_plan=name not in self._declared)
         location = str(asked.get("location") or "")
         base, _, folder = location.rpartition("/")
         declared = self._declared.get(name, {})
@@ -140,17 +141,29 @@ class Records(StreamingQueryListener):
         return log
 
 
-def _asked_of_spark(spark: "SparkSession", query: str) -> dict[str, Json]:
-    """What only the running query knows: its checkpoint, its sink and its output mode."""
+def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
+    """What only the running query knows: its checkpoint, its sink, its output mode, its plan."""
     found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
     if found is None:
         return {}
     execution = found.streamingQuery()
     root = str(execution.resolvedCheckpointRoot())
+    mode = str(execution.outputMode().toString()).lower()
+    plan: dict[str, Json] = {}
+    if with_plan:
+        taken = fingerprint.taken(
+            execution.analyzedPlan(),
+            spark,
+            sinks=(),
+            output_mode=mode,
+            session=execution.sparkSession(),
+        )
+        plan["plan"] = plans.encode(taken)
     return {
+        **plan,
         "location": urls.canonical(root),
         "sink": str(execution.sink().toString()),
-        "output_mode": str(execution.outputMode().toString()).lower(),
+        "output_mode": mode,
         "sources": [str(execution.sources().apply(i)) for i in range(execution.sources().size())],
     }
 

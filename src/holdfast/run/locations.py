@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from holdfast.diagnose import locations as rules
 from holdfast.errors import StorageUnavailable
 from holdfast.model import json
-from holdfast.model.definition import Job
+from holdfast.model.definition import DatabaseSink, Job, Sink
 from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.storage import Folder, Missing, Store, mounts, open_store, urls
 
@@ -143,3 +143,10 @@ def _recorded_in(store: Store, folder: str, job: JobName) -> str | None:
         return None  # a file, or a folder of somebody else's
     recorded = _identity(data)
     return recorded.location if recorded else None
+
+
+def path_of(sink: Sink) -> str:
+    """The path or the table of a sink, or nothing where it has none."""
+    if isinstance(sink, DatabaseSink):
+        return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
+    return str(getattr(sink, "path", ""))

@@ -4,7 +4,6 @@ Spark writes `offsets/N`, then calls the batch writer here, then writes `commits
 gives the batch to every output, each of which writes it once by its own ledger.
 """
 
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -122,20 +121,18 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
 
 
 _MORE_PARTITIONS_THAN_ANY = 1_000_000
-_STATEFUL = re.compile(
-    r"\b(Aggregate|Deduplicate\w*|Distinct|Join|GlobalLimit|FlatMapGroups\w*State\w*|"
-    r"TransformWithState\w*|SessionWindow\w*)\b"
-)
 
 
-def stateful_operators(result: DataFrame) -> list[str]:
-    """The operators of the plan that may keep state from batch to batch.
+def session_of(job: Job, spark: "SparkSession") -> "SparkSession":
+    """The session, or a copy of it with the job's own settings."""
+    if not job.settings:
+        return spark
+    from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
 
-    Spark marks what depends on a stream with `~`; a join with a table beside it is named, too.
-    """
-    plan = str(result._jdf.queryExecution().analyzed().treeString())  # noqa: SLF001
-    nodes = (re.match(r"[\s:|+-]*~(\w+)", line) for line in plan.splitlines())
-    return [node.group(1) for node in nodes if node and _STATEFUL.fullmatch(node.group(1))]
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
+    for key, value in job.settings.items():
+        copy.conf.set(key, value)
+    return copy
 
 
 class BatchHeldBack(Exception):

@@ -4,11 +4,20 @@ logs.py           the two logs, and `metadata`
 sources.py        the logs of sources, and the sources themselves
 state.py          state and settings
 surroundings.py   sinks, drivers, storage, copies, growth
+changes.py        what changed between two starts, outside of the state
+changed_state.py  what changed in the state
 """
 
 from collections.abc import Mapping
 
-from holdfast.diagnose.explanations import logs, sources, state, surroundings
+from holdfast.diagnose.explanations import (
+    changed_state,
+    changes,
+    logs,
+    sources,
+    state,
+    surroundings,
+)
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -17,4 +26,6 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     **sources.EXPLANATIONS,
     **state.EXPLANATIONS,
     **surroundings.EXPLANATIONS,
+    **changes.EXPLANATIONS,
+    **changed_state.EXPLANATIONS,
 }

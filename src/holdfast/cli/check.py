@@ -1,0 +1,48 @@
+"""`holdfast check`: may the new code start from the old checkpoint?"""
+
+import json
+
+import click
+
+from holdfast import ops
+from holdfast.cli import options
+from holdfast.model.finding import Judgement
+from holdfast.run import session
+
+
+@click.command()
+@click.argument("target", metavar="MODULE[:PIPELINE]")
+@click.option(
+    "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@click.option("--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise.")
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
+@click.option("--debug", is_flag=True, help="Spark's warnings, and whole stack traces.")
+@click.pass_context
+def check(  # noqa: PLR0913  one parameter an option
+    context: click.Context,
+    target: str,
+    jobs: tuple[str, ...],
+    *,
+    as_json: bool,
+    master: str | None,
+    given: tuple[str, ...],
+    debug: bool,
+) -> None:
+    """Say whether each job of a pipeline may start from its checkpoint. Starts and writes nothing.
+
+    Builds the query of each job, and compares it with the checkpoint and with the query that last
+    ran. Ends with 0 if every start is safe, with 1 if a change needs a decision, and with 3 if
+    something cannot be read.
+    """
+    from holdfast.report import check as shown  # noqa: PLC0415  the command is to start fast
+
+    found = ops.check(
+        ops.load(target), jobs, master=master, given=session.parse(given), debug=debug
+    )
+    if as_json:
+        options.write(json.dumps(shown.of(found), indent=2, ensure_ascii=False) + "\n")
+    else:
+        options.write_lines(shown.lines(found))
+    context.exit(0 if shown.worst(found) is Judgement.SAFE else 1)

@@ -1,0 +1,138 @@
+"""A plan fingerprint as JSON in a run record, both ways.
+
+    {"format":1,"spark_version":"4.1.1","sources":[{"kind":"files","target":"…",…}],
+     "watermarks":[{"column":"t","delay":"10 minutes"}],
+     "operators":[{"kind":"stateStoreSave","keys":[["k","string","k"]],"values":[…],…}],
+     "steps":[…],"columns":[…],"functions":{…},"sinks":[…],"output_mode":"append","settings":{…}}
+
+A term is a list of name, type and text.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.decode import log
+from holdfast.model.batch import Unknown
+from holdfast.model.fingerprint import (
+    NOT_RECORDED,
+    Fingerprint,
+    PlanOperator,
+    PlanSink,
+    PlanSource,
+    PlanWatermark,
+    Term,
+)
+from holdfast.model.json import Json, mapping
+
+FORMAT = 1
+_TERM = 3
+
+
+def encode(shown: Fingerprint) -> Json:
+    """The JSON of a fingerprint."""
+    return {
+        "format": FORMAT,
+        "spark_version": shown.spark_version,
+        "sources": [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "target": one.target,
+                "options": dict(one.options),
+                "columns": _listed(one.columns),
+            }
+            for one in shown.sources
+        ],
+        "watermarks": [{"column": one.column, "delay": one.delay} for one in shown.watermarks],
+        "operators": [
+            {
+                "kind": one.kind,
+                "keys": _listed(one.keys),
+                "values": _listed(one.values),
+                "stored": _listed(one.stored),
+                "details": dict(one.details),
+                "steps": list(one.steps),
+            }
+            for one in shown.operators
+        ],
+        "steps": list(shown.steps),
+        "columns": _listed(shown.columns),
+        "functions": dict(shown.functions),
+        "sinks": [
+            {"name": one.name, "kind": one.kind, "target": one.target} for one in shown.sinks
+        ],
+        "output_mode": shown.output_mode,
+        "settings": dict(shown.settings),
+    }
+
+
+def decode(value: Json) -> Fingerprint | Unknown:
+    """The fingerprint in a record, or why there is none."""
+    found = mapping(value)
+    if not found:
+        return NOT_RECORDED
+    if found.get("format") != FORMAT:
+        return Unknown(reason=f"the recorded plan has the format {found.get('format')}")
+    return Fingerprint(
+        spark_version=str(found.get("spark_version", "")),
+        sources=tuple(_source(mapping(one)) for one in _sequence(found.get("sources"))),
+        watermarks=tuple(
+            PlanWatermark(column=str(one.get("column", "")), delay=str(one.get("delay", "")))
+            for one in map(mapping, _sequence(found.get("watermarks")))
+        ),
+        operators=tuple(_operator(mapping(one)) for one in _sequence(found.get("operators"))),
+        steps=_words(found.get("steps")),
+        columns=_terms(found.get("columns")),
+        functions=log.texts(found.get("functions")),
+        sinks=tuple(_sink(mapping(one)) for one in _sequence(found.get("sinks"))),
+        output_mode=str(found.get("output_mode", "")),
+        settings=log.texts(found.get("settings")),
+    )
+
+
+def _source(found: Mapping[str, Json]) -> PlanSource:
+    return PlanSource(
+        name=str(found.get("name", "")),
+        kind=str(found.get("kind", "")),
+        target=str(found.get("target", "")),
+        options=log.texts(found.get("options")),
+        columns=_terms(found.get("columns")),
+    )
+
+
+def _operator(found: Mapping[str, Json]) -> PlanOperator:
+    return PlanOperator(
+        kind=str(found.get("kind", "")),
+        keys=_terms(found.get("keys")),
+        values=_terms(found.get("values")),
+        stored=_terms(found.get("stored")),
+        details=log.texts(found.get("details")),
+        steps=_words(found.get("steps")),
+    )
+
+
+def _sink(found: Mapping[str, Json]) -> PlanSink:
+    return PlanSink(
+        name=str(found.get("name", "")),
+        kind=str(found.get("kind", "")),
+        target=str(found.get("target", "")),
+    )
+
+
+def _listed(terms: Iterable[Term]) -> list[Json]:
+    return [[one.name, one.type, one.text] for one in terms]
+
+
+def _terms(value: Json) -> tuple[Term, ...]:
+    return tuple(
+        Term(name=str(one[0]), type=str(one[1]), text=str(one[2]))
+        for one in map(_sequence, _sequence(value))
+        if len(one) == _TERM
+    )
+
+
+def _words(value: Json) -> tuple[str, ...]:
+    return tuple(str(one) for one in _sequence(value))
+
+
+def _sequence(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()

@@ -1,0 +1,313 @@
+"""Spark's logical plan of a streaming query -> what its sources, watermarks and operators are.
+
+Beside the JSON of the plan come facts of single nodes, by their place in it, which the JSON leaves
+out: options of a source, the delay of a watermark, types of keys and of what an aggregate stores.
+
+Spark numbers stateful operators from the sink to the sources, so that the topmost is operator 0.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.decode.plan_terms import Terms, expr_id, is_source, type_text
+from holdfast.decode.plan_tree import Tree, tree
+from holdfast.model.fingerprint import PlanOperator, PlanSource, PlanWatermark, Term
+from holdfast.model.json import Json, mapping
+
+Facts = Mapping[int, Mapping[str, Json]]
+
+_STATEFUL = {
+    "Aggregate": "stateStoreSave",
+    "Distinct": "stateStoreSave",
+    "Deduplicate": "dedupe",
+    "DeduplicateWithinWatermark": "dedupeWithinWatermark",
+    "Join": "symmetricHashJoin",
+    "GlobalLimit": "globalLimit",
+    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "TransformWithState": "transformWithStateExec",
+    "TransformWithStateInPandas": "transformWithStateInPandasExec",
+    "TransformWithStateInPySpark": "transformWithStateInPySparkExec",
+}
+_SESSION = "sessionWindowStateStoreSaveExec"
+_OF_PANDAS = frozenset({211, 212})
+# They change no row; columns are followed through them.
+_TRANSPARENT = frozenset({
+    "Project", "SubqueryAlias", "View", "EventTimeWatermark", "ResolvedHint", "Repartition",
+    "RepartitionByExpression", "LocalLimit", "AppendColumns",
+})  # fmt: skip
+_OUTPUTS = (
+    "projectList", "aggregateExpressions", "output", "outputAttrs", "outAttrs", "outputAttributes",
+)  # fmt: skip
+_ADDED = ("generatorOutput", "windowExpressions")
+_ONE_SIDED = ("LeftSemi", "LeftAnti")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a plan says, without sink and settings."""
+
+    sources: tuple[PlanSource, ...]
+    watermarks: tuple[PlanWatermark, ...]
+    operators: tuple[PlanOperator, ...]
+    steps: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def decoded(listed: Json, facts: Facts, *, append: bool) -> Plan | None:
+    """The plan; None if the JSON is none. Only with `append` does a limit keep state."""
+    top = tree(listed)
+    if top is None:
+        return None
+    reading = _Reading(top, facts, append=append)
+    return Plan(
+        sources=tuple(reading.sources()),
+        watermarks=tuple(reading.watermarks()),
+        operators=tuple(reading.operators()),
+        steps=tuple(sorted(reading.steps([top]))),
+        texts=tuple(reading.terms.text(one) for one in output(top)),
+    )
+
+
+def operators(analyzed: Plan, optimized: Plan) -> tuple[PlanOperator, ...]:
+    """The operators as they were written, with what they keep as Spark will keep it.
+
+    Spark drops what nobody asks for from an aggregate and from a join, and orders aggregates as the
+    projection above them does: `select` after `agg` decides what the state is made of.
+    """
+    pairs = list(zip(analyzed.operators, optimized.operators, strict=False))
+    if len(analyzed.operators) != len(optimized.operators) or any(
+        one.kind != other.kind for one, other in pairs
+    ):
+        return analyzed.operators
+    return tuple(replace(one, values=other.values, stored=other.stored) for one, other in pairs)
+
+
+class _Reading:
+    def __init__(self, top: Tree, facts: Facts, *, append: bool) -> None:
+        self._top = top
+        self._facts = facts
+        self._append = append
+        self._streams = {one.number for one in top.walk() if any(map(is_source, one.walk()))}
+        self.terms = Terms(top)
+
+    def sources(self) -> Iterator[PlanSource]:
+        for node in self._top.walk():
+            if is_source(node):
+                facts = self._facts.get(node.number, {})
+                options = mapping(facts.get("options"))
+                yield PlanSource(
+                    name=str(facts.get("name") or ""),
+                    kind=str(facts.get("kind") or ""),
+                    target=str(facts.get("target") or ""),
+                    options={key: str(value) for key, value in sorted(options.items())},
+                    columns=tuple(self._term(one) for one in node.expressions("output")),
+                )
+
+    def watermarks(self) -> Iterator[PlanWatermark]:
+        for node in self._top.walk():
+            if node.kind == "EventTimeWatermark" and node.number in self._streams:
+                column = " ".join(self.terms.text(one) for one in node.expressions("eventTime"))
+                delay = self._facts.get(node.number, {}).get("delay")
+                yield PlanWatermark(column=column, delay=str(delay))
+
+    def operators(self) -> Iterator[PlanOperator]:
+        for node in self._top.walk():
+            if self._is_stateful(node):
+                yield self._operator(node)
+
+    def steps(self, nodes: Sequence[Tree]) -> Iterator[str]:
+        """What happens to rows below some nodes, down to the sources or the next operator."""
+        for node in nodes:
+            if is_source(node) or self._is_stateful(node):
+                continue
+            if node.kind not in _TRANSPARENT:
+                yield from self._step(node)
+            yield from self.steps(node.children)
+
+    def _step(self, node: Tree) -> Iterator[str]:
+        if node.kind == "Filter":
+            for one in _conjuncts(node.expressions("condition")):
+                yield f"filter {self.terms.text(one)}"
+            return
+        inside = [self.terms.text(one) for one in node.all_expressions()]
+        if node.kind == "Expand":
+            inside = []  # of a sliding window: the key that it makes tells all
+        elif node.kind == "Union":
+            inside = [
+                f"[{', '.join(self.terms.text(one) for one in output(child))}]"
+                for child in node.children
+            ]
+        kinds = [_named(node.fields.get("joinType"))] if node.kind == "Join" else []
+        yield f"{node.kind.lower()} {', '.join([*kinds, *inside])}".strip()
+
+    def _is_stateful(self, node: Tree) -> bool:
+        if node.kind not in _STATEFUL or node.number not in self._streams:
+            return False
+        if node.kind == "Join":
+            sides = [child.number in self._streams for child in node.children]
+            return sides == [True, True]
+        return node.kind != "GlobalLimit" or self._append
+
+    def _operator(self, node: Tree) -> PlanOperator:
+        steps = tuple(sorted(self.steps(node.children)))
+        if node.kind == "Join":
+            return self._join(node, steps)
+        facts = self._facts.get(node.number, {})
+        keys, values = self._keys(node), self._values(node)
+        types = _texts(facts.get("key_types"))
+        if len(types) == len(keys):
+            keys = tuple(
+                Term(name=one.name, type=known, text=one.text)
+                for one, known in zip(keys, types, strict=True)
+            )
+        return PlanOperator(
+            kind=_kind(node, keys),
+            keys=keys,
+            values=values,
+            stored=_stored(facts.get("stored")),
+            details=_details(node, self.terms),
+            steps=steps,
+        )
+
+    def _keys(self, node: Tree) -> tuple[Term, ...]:
+        if node.kind == "Distinct":
+            return tuple(self._term(one) for one in output(node.children[0]))
+        for field in ("groupingExpressions", "keys", "groupingAttributes"):
+            if field in node.fields:
+                return tuple(self._term(one) for one in node.expressions(field))
+        return ()
+
+    def _values(self, node: Tree) -> tuple[Term, ...]:
+        """The aggregates, each once, in the order in which Spark keeps them."""
+        found: dict[str, Term] = {}
+        for one in node.expressions("aggregateExpressions"):
+            for part in one.walk():
+                if part.kind == "AggregateExpression":
+                    text = self.terms.text(part)
+                    name = str(one.fields.get("name") or text)
+                    found.setdefault(text, Term(name=name, type="", text=text))
+        return tuple(found.values())
+
+    def _join(self, node: Tree, steps: tuple[str, ...]) -> PlanOperator:
+        left, right = (frozenset(map(expr_id, output(child))) for child in node.children)
+        keys: list[Term] = []
+        rest: list[str] = []
+        for one in _conjuncts(node.expressions("condition")):
+            sides = self._sides(one, left, right)
+            if sides is None:
+                rest.append(self.terms.text(one))
+                continue
+            name = str(sides[0].fields.get("name") or "")
+            text = " = ".join(self.terms.text(side) for side in sides)
+            keys.append(Term(name=name, type=self._type(sides[0]), text=text))
+        details = {"join type": _named(node.fields.get("joinType")), "condition": "; ".join(rest)}
+        return PlanOperator(
+            kind=_STATEFUL["Join"],
+            keys=tuple(keys),
+            values=tuple(self._kept(node)),
+            stored=(),
+            details=details,
+            steps=steps,
+        )
+
+    def _sides(self, one: Tree, left: frozenset[int], right: frozenset[int]) -> list[Tree] | None:
+        """Both sides of an equality of a left column and a right one, the left one first."""
+        if one.kind not in ("EqualTo", "EqualNullSafe") or len(one.children) != 2:  # noqa: PLR2004
+            return None
+        used = [frozenset(_used(side)) for side in one.children]
+        if not all(used):
+            return None
+        for first, second in ((0, 1), (1, 0)):
+            if used[first] <= left and used[second] <= right:
+                return [one.children[first], one.children[second]]
+        return None
+
+    def _kept(self, join: Tree) -> Iterator[Term]:
+        """The columns of both sides: all of them are in the state, where a plan is optimized."""
+        for side, child in zip(("left", "right"), join.children, strict=True):
+            for one in output(child):
+                term = self._term(one)
+                yield Term(name=f"{side} {term.name}", type=term.type, text=term.text)
+
+    def _term(self, one: Tree) -> Term:
+        text = self.terms.text(one)
+        return Term(name=str(one.fields.get("name") or text), type=self._type(one), text=text)
+
+    def _type(self, one: Tree) -> str:
+        told = type_text(one.fields.get("dataType"))
+        return told or self.terms.type_of(expr_id(one))
+
+
+def output(node: Tree) -> tuple[Tree, ...]:
+    """The columns that a node of a plan gives to the one above it."""
+    for field in _OUTPUTS:
+        if field in node.fields:
+            return node.expressions(field)
+    below = node.children[:1]
+    if node.kind == "Join" and _named(node.fields.get("joinType")) not in _ONE_SIDED:
+        below = node.children
+    added = [one for field in _ADDED for one in node.expressions(field)]
+    return tuple([one for child in below for one in output(child)] + added)
+
+
+def _used(tree_: Tree) -> Iterator[int]:
+    for one in tree_.walk():
+        if one.kind == "AttributeReference":
+            yield expr_id(one)
+
+
+def _conjuncts(conditions: Sequence[Tree]) -> Iterator[Tree]:
+    for one in conditions:
+        if one.kind == "And":
+            yield from _conjuncts(one.children)
+        else:
+            yield one
+
+
+def _kind(node: Tree, keys: Sequence[Term]) -> str:
+    if node.kind == "Aggregate" and any(one.name == "session_window" for one in keys):
+        return _SESSION
+    if node.kind == "TransformWithStateInPySpark":
+        told = [one.fields.get("evalType") for one in node.expressions("functionExpr")]
+        if set(told) & _OF_PANDAS:
+            return _STATEFUL["TransformWithStateInPandas"]
+    return _STATEFUL[node.kind]
+
+
+def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
+    """What an operator is beyond its keys: of arbitrary state its type, timeout and function."""
+    found: dict[str, str] = {}
+    for field, name in (
+        ("timeout", "timeout"),
+        ("timeMode", "time mode"),
+        ("outputMode", "output mode"),
+    ):
+        if field in node.fields and node.kind not in ("Aggregate", "Deduplicate"):
+            found[name] = _named(node.fields[field])
+    if "stateType" in node.fields:
+        found["state"] = type_text(node.fields["stateType"])
+    for one in node.expressions("functionExpr"):
+        found["function"] = str(one.fields.get("name"))
+    if node.kind == "GlobalLimit":
+        found["limit"] = " ".join(terms.text(one) for one in node.expressions("limitExpr"))
+    return found
+
+
+def _named(value: Json) -> str:
+    told = mapping(value).get("object") or mapping(value).get("product-class") or value
+    return str(told).rstrip("$").rpartition(".")[2].rpartition("$")[2]
+
+
+def _stored(value: Json) -> tuple[Term, ...]:
+    pairs = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return tuple(
+        Term(name=str(one[0]), type=str(one[1]), text="")
+        for one in pairs
+        if isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 2  # noqa: PLR2004
+    )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return tuple(str(one) for one in listed)

@@ -1,0 +1,207 @@
+"""Expressions of a plan -> terms: texts in columns of the sources, the same for the same plan.
+
+Spark numbers every column anew at every start. Here a number is replaced by what it stands for: a
+column of a source by its name, anything that a projection made by the expression that made it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode.plan_tree import Tree
+from holdfast.model.json import Json, mapping
+
+_SYMBOLS = {
+    "EqualTo": "=", "EqualNullSafe": "<=>", "LessThan": "<", "LessThanOrEqual": "<=",
+    "GreaterThan": ">", "GreaterThanOrEqual": ">=", "And": "and", "Or": "or", "Add": "+",
+    "Subtract": "-", "Multiply": "*", "Divide": "/", "Remainder": "%",
+}  # fmt: skip
+# What Spark adds to an expression and what says nothing of its value.
+_SILENT = frozenset({
+    "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata",
+    "nonInheritableMetadataKeys", "nullable", "evalContext", "evalMode", "mode", "timeZoneId",
+    "child", "left", "right", "children", "func", "numExpressions", "initMsg", "dataType",
+    "udfDeterministic", "isDistinct", "name", "functionName", "origin", "failOnError",
+    "replacement",
+})  # fmt: skip
+_THROUGH = frozenset({
+    "Alias", "KnownNullable", "KnownNotNull", "PreciseTimestampConversion", "PromotePrecision",
+    "CheckOverflow", "TempResolvedColumn",
+})  # fmt: skip
+_MICROSECONDS = 1_000_000
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_DEEPEST = 60
+_LONGEST = 2_000
+
+
+class Terms:
+    """What each column of one plan stands for."""
+
+    def __init__(self, plan: Tree) -> None:
+        self._made: dict[int, Tree] = {}
+        self._named: dict[int, str] = {}
+        self._types: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
+        sources = [one for one in plan.walk() if is_source(one)]
+        for index, source in enumerate(sources):
+            for column in source.expressions("output"):
+                number = expr_id(column)
+                name = str(column.fields.get("name"))
+                self._named[number] = name if len(sources) == 1 else f"source{index}.{name}"
+        for node in plan.walk():
+            self._learn(node)
+
+    def _learn(self, node: Tree) -> None:
+        for top in node.all_expressions():
+            for one in top.walk():
+                if one.kind == "Alias" and one.children:
+                    self._made.setdefault(expr_id(one), one.children[0])
+                elif one.kind == "AttributeReference":
+                    self._types.setdefault(expr_id(one), type_text(one.fields.get("dataType")))
+        if node.kind == "Expand":
+            self._learn_expanded(node)
+        results = node.expressions("resultAttrs")
+        for column, made in zip(results, node.expressions("udfs"), strict=False):
+            self._made.setdefault(expr_id(column), made)
+
+    def _learn_expanded(self, node: Tree) -> None:
+        """A sliding window is an Expand: each output stands for one expression a copy of a row."""
+        output = node.expressions("output")
+        told = node.fields.get("projections")
+        rows = told if isinstance(told, Sequence) and not isinstance(told, str) else ()
+        for index, column in enumerate(output):
+            made = [Tree(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
+            cells = [one.expressions("x") for one in made]
+            texts = dict.fromkeys(self.text(row[index]) for row in cells if index < len(row))
+            number = expr_id(column)
+            if number not in self._named and number not in self._made:
+                self._named[number] = "; ".join(texts)
+
+    def type_of(self, number: int) -> str:
+        """The type of a column, as far as somebody refers to it."""
+        return self._types.get(number, "")
+
+    def text(self, tree: Tree, depth: int = 0) -> str:
+        """An expression in columns of the sources."""
+        if depth > _DEEPEST:
+            return "…"
+        if tree.kind in _THROUGH and tree.children:
+            return self.text(tree.children[0], depth + 1)
+        if tree.kind in _SYMBOLS and len(tree.children) == 2:  # noqa: PLR2004  two sides
+            left, right = (self.text(one, depth + 1) for one in tree.children)
+            return f"({left} {_SYMBOLS[tree.kind]} {right})"
+        match tree.kind:
+            case "AttributeReference":
+                found = self._attribute(tree, depth)
+            case "Literal":
+                found = str(tree.fields.get("value"))
+            case "AggregateExpression" if tree.children:
+                found = self._aggregate(tree, depth)
+            case "Cast" if tree.children:
+                inner = self.text(tree.children[0], depth + 1)
+                known = tree.children[0].kind == "Literal"
+                type_ = type_text(tree.fields.get("dataType"))
+                found = inner if known else f"cast({inner} as {type_})"
+            case _:
+                window = tree.kind == "CreateNamedStruct" and _is_window(tree)
+                found = self._window(tree, depth) if window else self._call(tree, depth)
+        return found
+
+    def _attribute(self, tree: Tree, depth: int) -> str:
+        number = expr_id(tree)
+        if number not in self._texts:
+            if number in self._named:
+                return self._named[number]
+            made = self._made.get(number)
+            # Its name first, so that one that names itself comes to an end.
+            self._texts[number] = str(tree.fields.get("name"))
+            if made is not None:
+                self._texts[number] = self.text(made, depth + 1)
+        return self._texts[number]
+
+    def _aggregate(self, tree: Tree, depth: int) -> str:
+        distinct = "distinct " if tree.fields.get("isDistinct") is True else ""
+        function, *only = (self.text(one, depth + 1) for one in tree.children)
+        return f"{distinct}{function}{f' where {only[0]}' if only else ''}"
+
+    def _call(self, tree: Tree, depth: int) -> str:
+        name = tree.kind
+        if name in ("PythonUDF", "PythonUDAF", "ScalaUDF", "StaticInvoke", "Invoke"):
+            name = str(tree.fields.get("name") or tree.fields.get("functionName") or name)
+        else:
+            name = _CAMEL.sub("_", name).lower()
+        own = [
+            f"{key} {_scalar(value)}"
+            for key, value in tree.fields.items()
+            if key not in _SILENT and _scalar(value) and not isinstance(value, int)
+        ]
+        inside = [self.text(one, depth + 1) for one in tree.children]
+        return f"{name}({', '.join([*inside, *own])})"[:_LONGEST]
+
+    def _window(self, tree: Tree, depth: int) -> str:
+        """`window(t, 300 s)`: Spark writes a window as arithmetic of half a page."""
+        columns: dict[str, None] = {}
+        lengths: dict[str, None] = {}
+        for one in tree.walk():
+            if one.kind == "AttributeReference":
+                columns[self.text(one, depth + 1)] = None
+            elif one.kind == "Literal" and one.fields.get("value") not in ("start", "end"):
+                lengths[_length(one)] = None
+        shown = [one for one in lengths if one not in ("0", "")]
+        return f"window({', '.join([*columns, *shown])})"
+
+
+def expr_id(tree: Tree) -> int:
+    """The number of a column."""
+    number = mapping(tree.fields.get("exprId")).get("id")
+    return number if isinstance(number, int) else -1
+
+
+def is_source(tree: Tree) -> bool:
+    """Whether a node of a plan is a stream that is read."""
+    return tree.kind.startswith("Streaming") and "Relation" in tree.kind
+
+
+def _is_window(tree: Tree) -> bool:
+    names = [one.fields.get("value") for one in tree.children if one.kind == "Literal"]
+    times = (one.kind == "PreciseTimestampConversion" for one in tree.walk())
+    return names[:2] == ["start", "end"] and any(times)
+
+
+def _length(tree: Tree) -> str:
+    value, kind = str(tree.fields.get("value")), tree.fields.get("dataType")
+    if kind in ("long", "bigint") and value.lstrip("-").isdecimal() and int(value) != 0:
+        return f"{int(value) / _MICROSECONDS:g} s"
+    return value
+
+
+def _scalar(value: Json) -> str:
+    """A field that is no expression and says something, as a text."""
+    if isinstance(value, str | bool | int | float):
+        return str(value)
+    told = mapping(value).get("object")
+    return str(told).rpartition(".")[2].rstrip("$") if isinstance(told, str) else ""
+
+
+_SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+
+
+def type_text(value: Json) -> str:
+    """A data type as SQL writes it, from Spark's JSON of it."""
+    if isinstance(value, str):
+        return _SIMPLE.get(value, value)
+    return _nested(mapping(value))
+
+
+def _nested(told: Mapping[str, Json]) -> str:
+    match told.get("type"):
+        case "array":
+            return f"array<{type_text(told.get('elementType'))}>"
+        case "map":
+            return f"map<{type_text(told.get('keyType'))},{type_text(told.get('valueType'))}>"
+        case "struct":
+            fields = told.get("fields")
+            listed = fields if isinstance(fields, list) else []
+            inner = (f"{one.get('name')}:{type_text(one.get('type'))}" for one in listed)
+            return f"struct<{','.join(inner)}>"
+        case _:
+            return str(told.get("sqlType") or told.get("type") or "")

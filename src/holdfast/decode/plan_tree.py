@@ -1,0 +1,80 @@
+"""Spark's JSON of a logical plan -> a tree of nodes, each with its expressions as trees.
+
+    [{"class":"….Filter","num-children":1,"condition":[{"class":"….GreaterThan",…},…],"child":0},
+     {"class":"….StreamingRelation","num-children":0,"output":[[{"class":"….AttributeReference",…}]]}]
+
+A plan is a list of its nodes, a parent before its children, and so is each expression in it. A
+field with a list of lists holds several expressions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.model.json import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A node of a plan or of an expression. `number` is its place in the list of the plan."""
+
+    kind: str
+    number: int
+    fields: Mapping[str, Json]
+    children: tuple["Tree", ...]
+
+    def expressions(self, field: str) -> tuple["Tree", ...]:
+        """The expressions in a field, one or several."""
+        return tuple(_of_field(self.fields.get(field)))
+
+    def all_expressions(self) -> Iterator["Tree"]:
+        """Every expression directly in this node, in the order of its fields."""
+        for value in self.fields.values():
+            yield from _of_field(value)
+
+    def walk(self) -> Iterator["Tree"]:
+        """This node and everything below it, a parent before its children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def tree(listed: Json) -> Tree | None:
+    """The tree of a list; None for what is none."""
+    if not _is_list(listed) or not isinstance(listed, Sequence) or not listed:
+        return None
+    found, _ = _built(listed, 0)
+    return found
+
+
+def _built(listed: Sequence[Json], at: int) -> tuple[Tree, int]:
+    one = listed[at]
+    fields: Mapping[str, Json] = one if isinstance(one, Mapping) else {}
+    count, name = fields.get("num-children"), fields.get("class")
+    children: list[Tree] = []
+    after = at + 1
+    for _ in range(count if isinstance(count, int) else 0):
+        if after >= len(listed):
+            break
+        child, after = _built(listed, after)
+        children.append(child)
+    kind = str(name).rpartition(".")[2].rstrip("$")
+    return Tree(kind=kind, number=at, fields=fields, children=tuple(children)), after
+
+
+def _of_field(value: Json) -> Iterator[Tree]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return
+    if _is_list(value):
+        found = tree(value)
+        if found is not None:
+            yield found
+        return
+    for one in value:
+        yield from _of_field(one)
+
+
+def _is_list(value: Json) -> bool:
+    """Whether a value is the list of one tree."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return False
+    return isinstance(value[0], Mapping) and "num-children" in value[0]

@@ -1,0 +1,90 @@
+"""Stage 3: is state of the user's own making the same?
+
+State of `applyInPandasWithState` has one type. What `transformWithState` keeps is declared when
+its processor starts, so that only its modes can be compared before that.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.diagnose.changes import difference, operators
+from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.model.evidence import OperatorSeen
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import PlanOperator
+from holdfast.model.json import mapping
+
+_NO_TIMEOUT = "NoTimeout"
+_MODES = {"time mode": "timeMode", "output mode": "outputMode"}
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """State, timeouts and modes."""
+    for number, was, now in operators.same(change):
+        yield from _state(number, difference.record(change), was, now)
+    for seen in change.evidence.operators:
+        if seen.operator < len(change.new.operators):
+            yield from _modes(seen, change.new.operators[seen.operator])
+    if any(one.kind.startswith("transformWithState") for one in change.new.operators):
+        yield NotAssessed(
+            question="whether the state variables of transformWithState are the old ones",
+            reason="a processor declares them when it starts",
+        )
+
+
+def _state(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:
+    old, new = was.details.get("state", ""), now.details.get("state", "")
+    if difference.nameless(old) != difference.nameless(new):
+        yield difference.found(
+            Code.STATE_SCHEMA_CHANGED,
+            Severity.BLOCKS,
+            f"The state of operator {number} has another type: Spark refuses it.",
+            where=where,
+            was=old,
+            now=new,
+            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        )
+    elif old != new:
+        yield difference.found(
+            Code.STATE_FIELDS_RENAMED,
+            Severity.UNDEFINED,
+            f"Fields of the state of operator {number} have other names; they are read by their"
+            " place, and Spark does not notice.",
+            where=where,
+            was=old,
+            now=new,
+            remedies=(TAKE_BACK,),
+        )
+    before, after = was.details.get("timeout", ""), now.details.get("timeout", "")
+    if before != after:
+        blocks = _NO_TIMEOUT in (before, after)
+        yield difference.found(
+            Code.TIMEOUT_CHANGED,
+            Severity.BLOCKS if blocks else Severity.LOSES,
+            f"Operator {number} has another kind of timeout: "
+            + (
+                "the state has a column for it or not, and Spark refuses it."
+                if blocks
+                else "what is in the state is a time of the other clock."
+            ),
+            where=where,
+            was=before,
+            now=after,
+            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        )
+
+
+def _modes(seen: OperatorSeen, now: PlanOperator) -> Iterator[Finding]:
+    """What Spark itself compares of transformWithState."""
+    told: Mapping[str, object] = mapping(seen.properties)
+    for name, key in _MODES.items():
+        was, new = str(told.get(key, "")), now.details.get(name, "")
+        if was and new and was.lower() != new.lower():
+            yield difference.found(
+                Code.OUTPUT_MODE_CHANGED if name == "output mode" else Code.TIMEOUT_CHANGED,
+                Severity.BLOCKS,
+                f"Operator {seen.operator} has another {name}: Spark refuses the state.",
+                where=f"state/{seen.operator}/_metadata",
+                was=was,
+                now=new,
+                remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+            )

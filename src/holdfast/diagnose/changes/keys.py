@@ -1,0 +1,81 @@
+"""Stage 3: is the state found by the same keys?
+
+Spark compares the types of the keys, in their order, and neither names nor what they are made of.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.diagnose.changes import difference, operators, schemas
+from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import PlanOperator
+
+_JOIN = "symmetricHashJoin"
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """The keys of each operator."""
+    if change.old is None:
+        yield from _by_schema(change)
+        return
+    for number, was, now in operators.same(change):
+        if difference.types(was.keys) != difference.types(now.keys):
+            yield _types(number, difference.record(change), was, now)
+        elif [one.text for one in was.keys] != [one.text for one in now.keys]:
+            yield _other(number, difference.record(change), was, now)
+
+
+def _types(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
+    return difference.found(
+        Code.STATE_SCHEMA_CHANGED,
+        Severity.BLOCKS,
+        f"The keys of operator {number} have other types: Spark refuses the state.",
+        where=where,
+        was=difference.names(was.keys),
+        now=difference.names(now.keys),
+        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+    )
+
+
+def _other(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
+    return difference.found(
+        Code.KEYS_CHANGED,
+        Severity.LOSES,
+        f"Operator {number} has other keys of the same types: what is in the state is taken for"
+        " something else, and Spark does not notice.",
+        where=where,
+        was=difference.names(was.keys),
+        now=difference.names(now.keys),
+        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+    )
+
+
+def _by_schema(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Without a record: the schema of the state has the names of the keys, which Spark ignores."""
+    for number, seen, now in schemas.of_operators(change):
+        if not seen.key or now.kind not in schemas.WITH_NAMES:
+            continue
+        was = difference.types(seen.key)
+        if was != difference.types(now.keys):
+            shown = PlanOperator(
+                kind=now.kind, keys=seen.key, values=(), stored=(), details={}, steps=()
+            )
+            yield _types(number, seen.file, shown, now)
+        elif [one.name for one in seen.key] != [one.name for one in now.keys]:
+            yield difference.found(
+                Code.KEYS_CHANGED,
+                Severity.LOSES
+                if {one.name for one in seen.key} == {one.name for one in now.keys}
+                else Severity.UNDEFINED,
+                f"The keys of operator {number} have other names: unless they were only renamed,"
+                " what is in the state is taken for something else.",
+                where=seen.file,
+                was=", ".join(one.name for one in seen.key),
+                now=", ".join(one.name for one in now.keys),
+                remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+            )
+    if change.new.operators:
+        yield NotAssessed(
+            question="whether the keys of the state are made of the same columns",
+            reason="no run record holds the plan of the query; only their names were compared",
+        )

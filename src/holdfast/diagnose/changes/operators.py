@@ -1,0 +1,100 @@
+"""Stage 3: are the stateful operators the same, in the same order?
+
+Spark numbers them from the sink to the sources, keeps the state of each by its number, and compares
+names alone: two operators of one kind that change places are not noticed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.diagnose.changes import difference
+from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.model.evidence import Known
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import PlanOperator
+
+_SAME = {"StatefulStreamlineAggregate": "stateStoreSave"}
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Number, kind and order."""
+    was, where = before(change)
+    now = [one.kind for one in change.new.operators]
+    if was is None:
+        if now:
+            yield NotAssessed(
+                question="whether the stateful operators are the ones that wrote the state",
+                reason="neither the checkpoint nor a run record names them",
+            )
+        return
+    if was != now:
+        yield _other(was, now, where)
+    elif change.old is not None and change.old.operators:
+        yield from _swapped(change, change.old.operators)
+
+
+def before(change: Change) -> tuple[list[str] | None, str]:
+    """Names of the operators whose state is there, by their number, and what says so."""
+    seen = sorted(change.evidence.operators, key=lambda one: one.operator)
+    named = [
+        one.name.value if isinstance(one.name, Known) and not one.name.inferred else ""
+        for one in seen
+    ]
+    # Before a first commit there may be state of some operators, and not yet of others.
+    if all(named) and change.evidence.batches.last_committed is not None:
+        return [_SAME.get(one, one) for one in named], "state/0/_metadata" if named else "state"
+    if change.old is not None:
+        return [one.kind for one in change.old.operators], difference.record(change)
+    return None, ""
+
+
+def _other(was: Sequence[str], now: Sequence[str], where: str) -> Finding:
+    if not was:
+        text = "There is no state to load for an operator that is new: the first batch fails."
+    elif not now:
+        text = "The state of an operator that is gone stops the first batch."
+    elif len(was) != len(now):
+        text = "Another number of stateful operators: each takes the state of another, and fails."
+    else:
+        text = "A stateful operator is of another kind than the one whose state is there."
+    return difference.found(
+        Code.OPERATORS_CHANGED,
+        Severity.BLOCKS,
+        f"{text} An offset entry is written by then.",
+        where=where,
+        was=", ".join(was),
+        now=", ".join(now),
+        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+    )
+
+
+def _swapped(change: Change, old: Sequence[PlanOperator]) -> Iterator[Finding]:
+    was, now = _keyed(old), _keyed(change.new.operators)
+    if _exchanged(was, now):
+        yield difference.found(
+            Code.OPERATORS_SWAPPED,
+            Severity.LOSES,
+            "Stateful operators of one kind have changed places: each takes the other's state,"
+            " and Spark does not notice.",
+            where=difference.record(change),
+            was="; ".join(f"{kind} {keys}" for kind, keys in was),
+            now="; ".join(f"{kind} {keys}" for kind, keys in now),
+            remedies=(TAKE_BACK,),
+        )
+
+
+def _keyed(operators: Sequence[PlanOperator]) -> list[tuple[str, str]]:
+    return [(one.kind, difference.names(one.keys)) for one in operators]
+
+
+def _exchanged(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
+    return was != now and sorted(was) == sorted(now)
+
+
+def same(change: Change) -> Iterator[tuple[int, PlanOperator, PlanOperator]]:
+    """The operators that are what they were, by number, as they were and as they are to be."""
+    if change.old is None or _exchanged(_keyed(change.old.operators), _keyed(change.new.operators)):
+        return
+    pairs = zip(change.old.operators, change.new.operators, strict=False)
+    for number, (was, now) in enumerate(pairs):
+        if was.kind == now.kind:
+            yield number, was, now

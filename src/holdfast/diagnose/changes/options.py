@@ -1,0 +1,79 @@
+"""Stage 3: are the sources read in the same way?
+
+Rates and limits may change at any time. Where to begin has no effect once there is a checkpoint.
+How bytes become rows is for the query's author to know.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.diagnose.changes import difference
+from holdfast.model.finding import Change, Code, Finding, Severity
+from holdfast.model.fingerprint import PlanSource
+
+_RATES = (
+    "maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger",
+    "maxtriggerdelay", "minpartitions", "fetchoffset", "kafkaconsumer.", "kafka.max.poll",
+    "kafka.fetch", "kafka.session", "kafka.request", "maxrecordspermicrobatch", "includeheaders",
+    "groupidprefix", "kafka.group.id", "kafka.client.id", "maxcachedfiles", "kafka.receive",
+    "kafka.max.partition", "cleansource", "sourcearchivedir",
+)  # fmt: skip
+_IGNORED = ("startingoffsets", "startingtimestamp", "startingversion", "startingoffsetsbytimestamp")
+_SERVERS = "kafka.bootstrap.servers"
+
+
+def asked(change: Change) -> Iterator[Finding]:
+    """Options and columns of each source that is still the same."""
+    if change.old is None or len(change.old.sources) != len(change.new.sources):
+        return
+    for index, (was, now) in enumerate(zip(change.old.sources, change.new.sources, strict=True)):
+        if (was.kind, was.target) != (now.kind, now.target):
+            continue
+        for key in sorted({*was.options, *now.options}):
+            if was.options.get(key) != now.options.get(key):
+                yield _option(change, index, key)
+        yield from _columns(change, index, was, now)
+
+
+def _option(change: Change, index: int, key: str) -> Finding:
+    severity, text = _meaning(key.lower())
+    old = change.old.sources[index] if change.old else change.new.sources[index]
+    return difference.found(
+        Code.SOURCE_OPTION_CHANGED,
+        severity,
+        f"Option `{key}` of source {index}: {text}",
+        where=difference.record(change),
+        was=old.options.get(key, ""),
+        now=change.new.sources[index].options.get(key, ""),
+        remedies=(difference.TAKE_BACK,) if severity is Severity.UNDEFINED else (),
+    )
+
+
+def _meaning(key: str) -> tuple[Severity, str]:
+    if key.startswith(_RATES):
+        return Severity.NOTE, "how much a batch takes may change at any time."
+    if key in _IGNORED:
+        return Severity.NOTE, "it has no effect once there is a checkpoint."
+    if key == "failondataloss":
+        return Severity.NOTE, "it decides whether offsets that are gone stop the query."
+    if key == _SERVERS:
+        return (
+            Severity.UNDEFINED,
+            "if it is another cluster, the offsets name other rows, and nothing notices.",
+        )
+    return Severity.UNDEFINED, "it may decide which rows are read, or what is in them."
+
+
+def _columns(change: Change, index: int, was: PlanSource, now: PlanSource) -> Iterator[Finding]:
+    old, new = ([(one.name, one.type) for one in source.columns] for source in (was, now))
+    if old == new:
+        return
+    gone = [f"{name} {type_}" for name, type_ in old if (name, type_) not in new]
+    come = [f"{name} {type_}" for name, type_ in new if (name, type_) not in old]
+    yield difference.found(
+        Code.SOURCE_SCHEMA_CHANGED,
+        Severity.NOTE,
+        f"Source {index} has other columns; what reaches the state is compared by itself.",
+        where=difference.record(change),
+        was=", ".join(gone),
+        now=", ".join(come),
+    )

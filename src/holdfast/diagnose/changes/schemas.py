@@ -1,0 +1,46 @@
+"""What the state schema files of a checkpoint say of its operators, as terms to compare."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.model.checkpoint import Column
+from holdfast.model.evidence import Known
+from holdfast.model.finding import Change
+from holdfast.model.fingerprint import PlanOperator, Term
+
+# Their key columns have the names of the query; a join's and a session's do not.
+WITH_NAMES = frozenset({"stateStoreSave", "dedupe", "dedupeWithinWatermark"})
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Key and value of the state of an operator that has one store of one column family."""
+
+    file: str
+    key: tuple[Term, ...]
+    value: tuple[Term, ...]
+
+
+def of_operators(change: Change) -> Iterator[tuple[int, Schema, PlanOperator]]:
+    """The operators of the same kind in the checkpoint and in the query to come, by number."""
+    for seen in change.evidence.operators:
+        name = seen.name.value if isinstance(seen.name, Known) else ""
+        families = seen.schema.get(_DEFAULT) or ()
+        if seen.operator >= len(change.new.operators) or len(families) != 1:
+            continue
+        new = change.new.operators[seen.operator]
+        if new.kind == name:
+            yield (
+                seen.operator,
+                Schema(
+                    file=f"state/{seen.operator}/0/_metadata/schema",
+                    key=_terms(families[0].key),
+                    value=_terms(families[0].value),
+                ),
+                new,
+            )
+
+
+def _terms(columns: Sequence[Column]) -> tuple[Term, ...]:
+    return tuple(Term(name=one.name, type=one.type, text="") for one in columns)

@@ -1,0 +1,55 @@
+"""Stage 3: are the settings the same?
+
+Pinned ones stay, whatever is asked for. Of the others no checkpoint knows.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.diagnose.changes import difference
+from holdfast.diagnose.spark_version import PINNED_SINCE
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Pinned settings that have no effect, and others that have one."""
+    pinned = change.evidence.settings
+    stateful = bool(change.new.operators)
+    for key, wish in change.new.settings.items():
+        if key in PINNED_SINCE:
+            if stateful and key in pinned and pinned[key] != wish:
+                yield difference.found(
+                    Code.PROVIDER_PINNED if key == _PROVIDER else Code.SETTING_PINNED,
+                    Severity.NOTE,
+                    f"`{key}` stays `{pinned[key]}`, whatever is asked for.",
+                    where=f"offsets/{change.evidence.batches.last_planned}",
+                    was=pinned[key],
+                    now=wish,
+                    remedies=("a new checkpoint takes the new value",),
+                )
+        elif change.old is not None and change.old.settings.get(key, wish) != wish:
+            yield _other(change, key, change.old.settings[key], wish)
+    if change.old is None and stateful:
+        yield NotAssessed(
+            question="whether settings that no checkpoint pins, as the time zone, are the old ones",
+            reason="no run record holds the plan of the query",
+        )
+
+
+def _other(change: Change, key: str, was: str, wish: str) -> Finding:
+    stateful = bool(change.new.operators)
+    severity = Severity.UNDEFINED if stateful else Severity.NOTE
+    text = "it is pinned by no checkpoint, and may change what is computed."
+    if key == _FORMAT and stateful:
+        severity, text = Severity.BLOCKS, "state in the one format cannot be read in the other."
+    return difference.found(
+        Code.SETTING_CHANGED,
+        severity,
+        f"`{key}` is another one: {text}",
+        where=difference.record(change),
+        was=was,
+        now=wish,
+        remedies=(f"keep it: `--set {key}={was}`",),
+    )

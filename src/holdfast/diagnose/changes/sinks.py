@@ -1,0 +1,87 @@
+"""Stage 3: do the same sinks get the same kind of output?
+
+No checkpoint names its sink. A new one simply lacks what was written before.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.diagnose.changes import difference
+from holdfast.model.evidence import Known
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import PlanSink
+
+_FILES = frozenset({"FileSink", "parquet", "json", "csv", "orc", "text"})
+_COMPLETE = "complete"
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Sinks, and the output mode."""
+    yield from _sinks(change)
+    yield from _mode(change)
+
+
+def _sinks(change: Change) -> Iterator[Finding | NotAssessed]:
+    old, new = change.old, change.new.sinks
+    if old is None or not old.sinks or not new:
+        yield NotAssessed(
+            question="whether the sink is the one that was written to",
+            reason="a checkpoint does not name its sink, and no run record does"
+            if new
+            else "the sink of the query to come was not given",
+        )
+        return
+    if old.sinks == new:
+        return
+    files = any(one.kind in _FILES for one in new)
+    yield difference.found(
+        Code.SINK_CHANGED,
+        Severity.LOSES if files else Severity.UNDEFINED,
+        "The sink is another one: it gets what comes from now on, and nothing of what was written"
+        " before" + (", and Spark's file sink allows no change of its place." if files else "."),
+        where=difference.record(change),
+        was=_shown(old.sinks),
+        now=_shown(new),
+        remedies=(
+            difference.TAKE_BACK,
+            "accept it, if the new sink already holds the batches that are done",
+        ),
+    )
+
+
+def _mode(change: Change) -> Iterator[Finding | NotAssessed]:
+    seen = change.evidence.output_mode
+    was = change.old.output_mode if change.old is not None else ""
+    if not was and isinstance(seen, Known):
+        was = seen.value
+    now = change.new.output_mode
+    if not was:
+        yield NotAssessed(
+            question="whether the output mode is the old one",
+            reason="neither the checkpoint nor a run record tells it",
+        )
+    elif was != now:
+        stateful = bool(change.new.operators)
+        yield difference.found(
+            Code.OUTPUT_MODE_CHANGED,
+            Severity.UNDEFINED if stateful else Severity.NOTE,
+            "The output mode is another one: "
+            + (
+                "rows that the old one held back or gave out already are not made good."
+                if stateful
+                else "without state both give the same rows."
+            ),
+            where=difference.record(change) if change.old is not None else seen_file(change),
+            was=was,
+            now=now,
+            remedies=(difference.TAKE_BACK,) if stateful else (),
+        )
+
+
+def seen_file(change: Change) -> str:
+    """The file that tells the output mode."""
+    mode = change.evidence.output_mode
+    return mode.read_from[0] if isinstance(mode, Known) else ""
+
+
+def _shown(sinks: Sequence[PlanSink]) -> str:
+    return "; ".join(f"{one.kind} {one.target}".strip() for one in sinks)

@@ -1,0 +1,162 @@
+"""Stage 3: does the query read the same things, in the same order?
+
+An offset entry holds one line a source, by its place in the plan, and neither kind nor name.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.diagnose.changes import difference
+from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.model.evidence import SourceSeen
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import PlanSource
+from holdfast.model.source_offset import KafkaOffset
+
+_SHAPES = frozenset({"files", "Kafka", "Delta", "rate", "rate-micro-batch", "socket"})
+_GLOB = frozenset("*?[{")
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Number, kind, order and targets of the sources."""
+    seen, new = change.evidence.sources, change.new.sources
+    if any(one.name for one in new):
+        yield from _named(change)
+        return
+    if len(seen) != len(new):
+        yield difference.found(
+            Code.SOURCE_COUNT_CHANGED,
+            Severity.BLOCKS,
+            "The checkpoint holds offsets of another number of sources: Spark refuses to start.",
+            where=f"offsets/{change.evidence.batches.last_planned}",
+            was=", ".join(_shown(change, seen)),
+            now=", ".join(_described(one) for one in new),
+            remedies=(
+                f"{TAKE_BACK}, or {NEW_CHECKPOINT}",
+                "give the other source a query of its own",
+            ),
+        )
+        return
+    changed = [
+        (old, one)
+        for index, (old, one) in enumerate(zip(seen, new, strict=True))
+        if _other_kind(old, one) or _recorded_kind(change, index) not in ("", one.kind)
+    ]
+    for old, one in changed:
+        yield difference.found(
+            Code.SOURCE_KIND_CHANGED,
+            Severity.BLOCKS,
+            f"Source {old.name} is of another kind, which cannot read the offsets that are there.",
+            where=f"offsets/{change.evidence.batches.last_planned}",
+            was=old.kind,
+            now=_described(one),
+            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        )
+    if not changed:
+        yield from _targets(change)
+
+
+def _targets(change: Change) -> Iterator[Finding | NotAssessed]:
+    new = change.new.sources
+    if change.old is None or len(change.old.sources) != len(new):
+        yield from _by_offsets(change)
+        return
+    old = change.old.sources
+    was, now = [one.target for one in old], [one.target for one in new]
+    if was != now and sorted(was) == sorted(now):
+        yield difference.found(
+            Code.SOURCES_SWAPPED,
+            Severity.LOSES,
+            "The sources come in another order: each would go on from the offsets of another.",
+            where=difference.record(change),
+            was=", ".join(was),
+            now=", ".join(now),
+            remedies=(f"{TAKE_BACK}: name the sources in the old order",),
+        )
+        return
+    for index, (before, after) in enumerate(zip(old, new, strict=True)):
+        if before.target != after.target:
+            yield _target(change, index, before, after)
+
+
+def _target(change: Change, index: int, was: PlanSource, now: PlanSource) -> Finding:
+    severity, text = Severity.UNDEFINED, "what it reads from there is not what came before."
+    if now.kind == "files" and not _GLOB & set(now.target):
+        severity = Severity.BLOCKS
+        text = "files of the old path lie outside of the new one, and Spark refuses to read them."
+    elif now.kind == "Delta":
+        severity, text = Severity.BLOCKS, "another table has another id, and Delta refuses it."
+    elif now.kind == "Kafka":
+        text = (
+            "a topic that was added is read from its beginning, and one that was taken out stops"
+            " the start, unless `failOnDataLoss` is false."
+        )
+    return difference.found(
+        Code.SOURCE_TARGET_CHANGED,
+        severity,
+        f"Source {index} reads something else: {text}",
+        where=difference.record(change),
+        was=was.target,
+        now=now.target,
+        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+    )
+
+
+def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Without a record: Kafka's offsets name their topics, and a file source lists its files."""
+    for seen, new in zip(change.evidence.sources, change.new.sources, strict=True):
+        if isinstance(seen.offset, KafkaOffset):
+            topics = {one.topic for one in seen.offset.partitions}
+            wanted = {one.strip() for one in new.target.split(",")}
+            if topics and wanted and not wanted & topics:
+                yield difference.found(
+                    Code.SOURCE_TARGET_CHANGED,
+                    Severity.UNDEFINED,
+                    f"Source {seen.name} subscribes to other topics than the offsets are of.",
+                    where=f"offsets/{change.evidence.batches.last_planned}",
+                    was=", ".join(sorted(topics)),
+                    now=new.target,
+                    remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+                )
+                continue
+        yield NotAssessed(
+            question=f"whether source {seen.name} ({_described(new)}) is the one that was read",
+            reason="no run record holds the plan of the query",
+        )
+
+
+def _named(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Named sources keep their offsets by name (Spark 4.2 and later)."""
+    was = {one.name for one in change.evidence.sources}
+    now = [one.name for one in change.new.sources]
+    for name in now:
+        if name not in was:
+            yield difference.found(
+                Code.SOURCE_RENAMED,
+                Severity.DUPLICATES,
+                f"Source `{name}` has no offsets: it is read from its beginning.",
+                where=f"offsets/{change.evidence.batches.last_planned}",
+                was=", ".join(sorted(was)),
+                now=", ".join(now),
+                remedies=(f"{TAKE_BACK}: a source keeps its name", "accept it for a new source"),
+            )
+
+
+def _recorded_kind(change: Change, index: int) -> str:
+    known = change.old.sources if change.old is not None else ()
+    return known[index].kind if index < len(known) else ""
+
+
+def _other_kind(seen: SourceSeen, new: PlanSource) -> bool:
+    kinds = {seen.kind, *seen.or_kinds}
+    return bool(kinds & _SHAPES) and new.kind in _SHAPES and new.kind not in kinds
+
+
+def _shown(change: Change, seen: Sequence[SourceSeen]) -> list[str]:
+    old = change.old
+    if old is not None and len(old.sources) == len(seen):
+        return [_described(one) for one in old.sources]
+    return [one.kind for one in seen]
+
+
+def _described(one: PlanSource) -> str:
+    return f"{one.kind} {one.target}".strip()

@@ -1,0 +1,97 @@
+"""Stage 3: a query to come and an old checkpoint -> Check: every rule is asked, none knows another.
+
+Several changes are judged together: each is told, and the verdict is that of the worst.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from holdfast.diagnose.changes import (
+    aggregates,
+    arbitrary,
+    functions,
+    joins,
+    keys,
+    operators,
+    options,
+    settings,
+    sinks,
+    sources,
+    steps,
+    versions,
+    watermarks,
+)
+from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotAssessed, Severity
+
+Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
+RULES: tuple[Rule, ...] = (
+    sources.asked,
+    options.asked,
+    operators.asked,
+    keys.asked,
+    aggregates.asked,
+    joins.asked,
+    arbitrary.asked,
+    watermarks.asked,
+    steps.asked,
+    functions.asked,
+    sinks.asked,
+    settings.asked,
+    versions.asked,
+)
+_BY_TEXT = frozenset({Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED, Code.JOIN_CHANGED})
+UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
+
+
+def checked(job: str, change: Change) -> Check:
+    """The changes, the worst first, and the verdict that they add up to."""
+    location = change.evidence.location.value
+    if change.evidence.batches.last_planned is None:
+        return first_start(job, location)
+    findings: list[Finding] = []
+    not_assessed: list[NotAssessed] = []
+    for rule in RULES:
+        for answer in rule(change):
+            if isinstance(answer, Finding):
+                findings.append(_softened(change, answer))
+            else:
+                not_assessed.append(answer)
+    findings.sort(key=lambda one: list(Severity).index(one.severity))
+    return Check(
+        job=job,
+        location=location,
+        judgement=_judgement(change, findings),
+        first_start=False,
+        findings=tuple(findings),
+        not_assessed=tuple(not_assessed),
+    )
+
+
+def first_start(job: str, location: str) -> Check:
+    """There is no checkpoint yet: whatever the query is, it may start."""
+    return Check(
+        job=job,
+        location=location,
+        judgement=Judgement.SAFE,
+        first_start=True,
+        findings=(),
+        not_assessed=(),
+    )
+
+
+def _softened(change: Change, one: Finding) -> Finding:
+    """Two versions of Spark may write one expression in two ways: then a text is no proof."""
+    old = change.old
+    if one.code not in _BY_TEXT or one.severity is not Severity.LOSES or old is None:
+        return one
+    was, now = (text.split(".")[:2] for text in (old.spark_version, change.new.spark_version))
+    return one if was == now else replace(one, severity=Severity.UNDEFINED)
+
+
+def _judgement(change: Change, findings: list[Finding]) -> Judgement:
+    severities = {one.severity for one in findings}
+    if severities & UNSAFE:
+        return Judgement.UNSAFE
+    if Severity.UNDEFINED in severities:
+        return Judgement.UNDEFINED
+    return Judgement.UNKNOWN if change.old is None else Judgement.SAFE

@@ -1,0 +1,104 @@
+"""Checks -> JSON for programs, and lines for people: the verdict first, then every change."""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.model.finding import Check, Finding, Judgement, Severity
+from holdfast.model.json import Json
+from holdfast.model.version import VERSION
+from holdfast.report import redact, words
+from holdfast.report.diagnosis import JUDGED, finding
+from holdfast.report.text import Line, Part, Style
+
+FORMAT = 1
+_WORST = (Judgement.UNSAFE, Judgement.UNDEFINED, Judgement.UNKNOWN, Judgement.SAFE)
+_VERDICTS = {
+    Severity.BLOCKS: Judgement.UNSAFE,
+    Severity.LOSES: Judgement.UNSAFE,
+    Severity.DUPLICATES: Judgement.UNSAFE,
+    Severity.UNDEFINED: Judgement.UNDEFINED,
+    Severity.SLOW: Judgement.SAFE,
+    Severity.NOTE: Judgement.SAFE,
+}
+_SENTENCES = {
+    Judgement.SAFE: "may start from its checkpoint",
+    Judgement.UNSAFE: "must not start from its checkpoint as it is",
+    Judgement.UNDEFINED: "starts, and whether its results are right is for you to say",
+    Judgement.UNKNOWN: "cannot be compared in full: no run record holds the plan that last ran",
+}
+_LONGEST = 300
+
+
+def worst(checks: Sequence[Check]) -> Judgement:
+    """The verdict over several jobs."""
+    found = {one.judgement for one in checks}
+    return next((one for one in _WORST if one in found), Judgement.SAFE)
+
+
+def of(checks: Sequence[Check]) -> Json:
+    """All checks, without secrets."""
+    return redact.value(
+        {
+            "format": FORMAT,
+            "holdfast_version": VERSION,
+            "verdict": worst(checks).value,
+            "jobs": [_job(one) for one in checks],
+        }
+    )
+
+
+def _job(shown: Check) -> Json:
+    return {
+        "job": shown.job,
+        "location": shown.location,
+        "verdict": shown.judgement.value,
+        "first_start": shown.first_start,
+        "changes": [
+            {**finding(one), "verdict": _VERDICTS[one.severity].value} for one in shown.findings
+        ],
+        "not_assessed": [
+            {"question": one.question, "reason": one.reason} for one in shown.not_assessed
+        ],
+    }
+
+
+def lines(checks: Sequence[Check]) -> Iterator[Line]:
+    """Every line for people, without secrets."""
+    for index, check in enumerate(checks):
+        if index:
+            yield ()
+        for line in _lines(check):
+            yield tuple(Part(redact.text(part.text), part.style) for part in line)
+
+
+def _lines(check: Check) -> Iterator[Line]:
+    judged = check.judgement
+    told = "has no checkpoint yet: first start" if check.first_start else _SENTENCES[judged]
+    count = f"; {words.plural(len(check.findings), 'change')}" if check.findings else ""
+    yield (Part(f"{judged.value}: {check.job} {told}{count}", JUDGED[judged]),)
+    yield (Part(f"  {check.location}", Style.DIM),)
+    for one in check.findings:
+        yield ()
+        yield from _change(one)
+    if check.not_assessed:
+        yield ()
+        yield (Part("Not assessed", Style.HEAD),)
+        for question in check.not_assessed:
+            yield (Part(f"  {question.question}"), Part(f"  {question.reason}", Style.DIM))
+
+
+def _change(shown: Finding) -> Iterator[Line]:
+    verdict = _VERDICTS[shown.severity]
+    yield (
+        Part(f"{verdict.value:<11}", JUDGED[verdict]),
+        Part(shown.code.value, Style.HEAD),
+        Part(f"  {shown.text}"),
+    )
+    for clue in shown.clues:
+        yield (Part(f"           - {_short(clue.expected)}"), Part(f"  {clue.file}", Style.DIM))
+        yield (Part(f"           + {_short(clue.found)}"),)
+    for remedy in shown.remedies:
+        yield (Part(f"           → {remedy}"),)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

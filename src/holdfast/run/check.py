@@ -1,0 +1,83 @@
+"""May a query start from an old checkpoint? Builds it, starts nothing, and writes nothing."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.diagnose import check as checks
+from holdfast.errors import LocationEmpty, LocationMissing, OptionInvalid
+from holdfast.gather import evidence, looking
+from holdfast.model.evidence import Evidence
+from holdfast.model.finding import Change, Check
+from holdfast.model.fingerprint import Fingerprint, PlanSink
+from holdfast.run import clock, fingerprint
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_TARGETS = ("path", "topic", "table")
+
+
+def check(
+    query: "DataFrame | DataStreamWriter",
+    checkpoint: str,
+    *,
+    output_mode: str | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Check:
+    """Say whether any PySpark stream may start from a checkpoint; nothing is started or written.
+
+    `query` is a streaming DataFrame, or the writer that `.start()` would be called on, which knows
+    its sink and its output mode as well.
+    """
+    from pyspark.sql import DataFrame  # noqa: PLC0415  a declaration needs no pyspark
+
+    sinks: tuple[PlanSink, ...] = ()
+    mode = "append"
+    if isinstance(query, DataFrame):
+        result = query
+    else:
+        result, sinks, mode = _written(query)
+    if not result.isStreaming:
+        raise OptionInvalid(
+            "expected a streaming DataFrame to check, found one that is not",
+            hint="read its source with `spark.readStream`",
+        )
+    new = fingerprint.of(result, sinks=sinks, output_mode=output_mode or mode)
+    return compared(checkpoint.rstrip("/").rpartition("/")[2], checkpoint, storage or {}, new)
+
+
+def compared(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:
+    """A query to come beside what lies at a location."""
+    seen = looked(location, storage)
+    if seen is None:
+        return checks.first_start(job, urls.canonical(location))
+    return checks.checked(job, Change(evidence=seen, new=new))
+
+
+def looked(location: str, storage: Mapping[str, str]) -> Evidence | None:
+    """What is in a checkpoint; None where there is none yet."""
+    try:
+        found = looking.checkpoint_at(location, storage)
+    except (LocationMissing, LocationEmpty):
+        return None
+    return evidence.evidence(
+        found.place, found.top, event_log=None, now_ms=clock.now_ms(), told=lambda _: None
+    )
+
+
+def _written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
+    """What a writer would be started with. It has no public way to say so."""
+    java = writer._jwrite  # noqa: SLF001
+    told = {str(one.getName()): one for one in java.getClass().getDeclaredFields()}
+    fields: dict[str, JavaObject] = {}
+    for name in ("source", "outputMode", "extraOptions"):
+        told[name].setAccessible(True)
+        fields[name] = told[name].get(java)
+    targets = (fields["extraOptions"].get(one) for one in _TARGETS)
+    target = next((str(one.get()) for one in targets if one.isDefined()), "")
+    kind = str(fields["source"])
+    mode = str(fields["outputMode"].toString()).lower()
+    return writer._df, (PlanSink(name="", kind=kind, target=target),), mode  # noqa: SLF001

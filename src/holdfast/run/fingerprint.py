@@ -1,0 +1,221 @@
+"""The plan of a streaming query -> its Fingerprint, without starting anything.
+
+Spark writes the logical plan as JSON in one call. What that leaves out is asked of single nodes.
+"""
+
+import hashlib
+import pickle
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from holdfast.decode import plan as plans
+from holdfast.diagnose.spark_version import PINNED_SINCE
+from holdfast.model import json
+from holdfast.model.definition import Job
+from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
+from holdfast.model.json import Json
+from holdfast.report import redact
+from holdfast.run.locations import path_of
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILES = frozenset({"json", "csv", "parquet", "orc", "text", "avro", "xml"})
+_KINDS = {"kafka": "Kafka", "delta": "Delta", "iceberg": "Iceberg"}
+_TARGETS = ("path", "subscribe", "subscribePattern", "assign", "table")
+# They are not pinned by any checkpoint, and change what a query computes.
+_UNPINNED = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion",
+    "spark.sql.streaming.sessionWindow.stateFormatVersion",
+)
+_FUNCTION = "PythonUDF"
+_SHORT = 16
+
+
+def taken(
+    plan: "JavaObject",
+    spark: "SparkSession",
+    *,
+    sinks: Sequence[PlanSink],
+    output_mode: str,
+    session: "JavaObject | None" = None,
+) -> Fingerprint:
+    """What a query is, from its analyzed plan in the JVM; `session` is its own, if another."""
+    own = session or spark._jsparkSession  # noqa: SLF001
+    append = output_mode == "append"
+    found = _decoded(plan, spark, append=append)
+    optimized = _decoded(own.sessionState().optimizer().execute(plan), spark, append=append)
+    return Fingerprint(
+        spark_version=str(spark.version),
+        sources=found.sources,
+        watermarks=found.watermarks,
+        operators=plans.operators(found, optimized),
+        steps=found.steps,
+        columns=tuple(
+            Term(name=str(one.name()), type=str(one.dataType().catalogString()), text=text)
+            for one, text in zip(_listed(plan.output()), found.texts, strict=False)
+        ),
+        functions=dict(_functions(plan, spark)),
+        sinks=tuple(sinks),
+        output_mode=output_mode,
+        settings=dict(_settings(own)),
+    )
+
+
+def _decoded(plan: "JavaObject", spark: "SparkSession", *, append: bool) -> plans.Plan:
+    facts = {number: _facts(node, spark) for number, node in enumerate(_walked(plan))}
+    found = plans.decoded(json.parse(str(plan.toJSON())), facts, append=append)
+    if found is None:
+        raise AssertionError
+    return found
+
+
+def of(result: "DataFrame", *, sinks: Sequence[PlanSink], output_mode: str) -> Fingerprint:
+    """What a query is that would be started from a DataFrame."""
+    analyzed = result._jdf.queryExecution().analyzed()  # noqa: SLF001  PySpark does not pass it on
+    return taken(analyzed, result.sparkSession, sinks=sinks, output_mode=output_mode)
+
+
+def of_job(job: Job, result: "DataFrame") -> Fingerprint:
+    """What the query of a declared job is."""
+    sinks = [
+        PlanSink(name=one.name, kind=type(one.sink).__name__, target=path_of(one.sink))
+        for one in job.writes
+    ]
+    return of(result, sinks=sinks, output_mode=job.output_mode.value)
+
+
+def _walked(node: "JavaObject") -> "Iterator[JavaObject]":
+    yield node
+    for child in _listed(node.children()):
+        yield from _walked(child)
+
+
+def _listed(sequence: "JavaObject") -> "Iterator[JavaObject]":
+    for index in range(sequence.size()):
+        yield sequence.apply(index)
+
+
+def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
+    match str(node.getClass().getSimpleName()):
+        case "EventTimeWatermark":
+            return {"delay": str(node.delay().toString())}
+        case "Aggregate":
+            keys = [
+                str(one.dataType().catalogString()) for one in _listed(node.groupingExpressions())
+            ]
+            return {"key_types": keys, "stored": _stored(node)}
+        case "StreamingRelation":
+            source = node.dataSource()
+            return _source(node, str(source.className()), _options(source.options(), spark))
+        case "StreamingRelationV2":
+            given = node.extraOptions().asCaseSensitiveMap()
+            return _source(node, str(node.sourceName()), {str(k): str(given[k]) for k in given})
+        case _:
+            return {}
+
+
+def _source(node: "JavaObject", provider: str, options: Mapping[str, str]) -> Mapping[str, Json]:
+    short = provider.lower().rpartition(".")[2]
+    files = short.removesuffix("fileformat")
+    files = files if files in _FILES else ""
+    lower = {key.lower(): key for key in options}
+    targets = [options[lower[one.lower()]] for one in _TARGETS if one.lower() in lower]
+    kind = "files" if files else next((_KINDS[one] for one in _KINDS if one in short), short)
+    target = urls.canonical(targets[0]) if targets and kind in ("files", "Delta") else ""
+    kept = {
+        key: value for key, value in options.items() if key.lower() not in map(str.lower, _TARGETS)
+    }
+    return {
+        "name": _given_name(node),
+        "kind": kind,
+        "target": redact.text(target or ", ".join(targets)),
+        "options": redact.value({**kept, **({"format": files} if files else {})}),
+    }
+
+
+def _given_name(node: "JavaObject") -> str:
+    """The name that the query gave to a source; before Spark 4.2 none has one."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+
+    try:
+        told = str(node.sourceIdentifyingName().toString())
+    except Py4JError:
+        return ""
+    return told.removeprefix("UserProvided(").removesuffix(")") if "UserProvided" in told else ""
+
+
+def _options(options: "JavaObject", spark: "SparkSession") -> dict[str, str]:
+    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]  # noqa: SLF001
+    found = converters.asJava(options)
+    return {str(key): str(found[key]) for key in found}
+
+
+def _stored(node: "JavaObject") -> list[Json]:
+    """The columns that the aggregates keep for a key, each aggregate once."""
+    found: dict[str, list[Json]] = {}
+    for one in _listed(node.aggregateExpressions()):
+        for part in _walked(one):
+            if str(part.getClass().getSimpleName()) == "AggregateExpression":
+                columns = _listed(part.aggregateFunction().aggBufferAttributes())
+                found.setdefault(
+                    str(part.canonicalized().toString()),
+                    [[str(c.name()), str(c.dataType().catalogString())] for c in columns],
+                )
+    return [column for columns in found.values() for column in columns]
+
+
+def _functions(plan: "JavaObject", spark: "SparkSession") -> Iterator[tuple[str, str]]:
+    for node in _walked(plan) if _FUNCTION in str(plan.toJSON()) else ():
+        for expression in _listed(node.expressions()):
+            for part in _walked(expression):
+                if str(part.getClass().getSimpleName()) == _FUNCTION:
+                    yield str(part.name()), _digest(part, spark)
+
+
+def _digest(function: "JavaObject", spark: "SparkSession") -> str:
+    """A digest of a Python function's own code; empty where it cannot be had."""
+    with suppress(Exception):  # whatever a user's function needs to be loaded
+        tags = spark._jvm.scala.reflect.ClassTag  # type: ignore[union-attr]  # noqa: SLF001
+        command = function.func().command().toArray(tags.Byte())
+        loaded = pickle.loads(bytes(command))  # noqa: S301  this process has pickled it
+        called = loaded[0] if isinstance(loaded, tuple) else loaded
+        code = hashlib.sha256("\n".join(_code(called)).encode()).hexdigest()[:_SHORT]
+        return f"{'.'.join(platform.python_version_tuple()[:2])} {code}"
+    return ""
+
+
+def _code(called: Callable[..., object]) -> Iterator[str]:
+    yield from _of_code(called.__code__)
+    yield repr(called.__defaults__)
+    for cell in called.__closure__ or ():
+        inner = cell.cell_contents
+        if callable(inner) and hasattr(inner, "__code__"):
+            yield from _code(inner)
+        elif isinstance(inner, str | int | float | bool | None):
+            yield repr(inner)
+
+
+def _of_code(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr(code.co_names)
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _of_code(one)
+        else:
+            yield repr(one)
+
+
+def _settings(session: "JavaObject") -> Iterator[tuple[str, str]]:
+    conf = session.sessionState().conf()
+    for key in (*PINNED_SINCE, *_UNPINNED):
+        if conf.contains(key) or conf.isModifiable(key):
+            yield key, str(conf.getConfString(key))

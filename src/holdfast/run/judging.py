@@ -1,0 +1,107 @@
+"""What speaks against a start, before the lease is taken and before the query is started.
+
+1. the checkpoint itself     no Spark is needed: what `holdfast diagnose` finds
+2. the query beside it       after the session is there: what `holdfast check` finds
+
+A finding that blocks, loses or duplicates stops the start, unless its code was accepted.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import metadata
+
+from holdfast.diagnose import check as checks
+from holdfast.diagnose import diagnosis, restart
+from holdfast.errors import InspectionRefused, StartUnsafe
+from holdfast.gather import looking, surroundings
+from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.definition import Job
+from holdfast.model.evidence import NO_BATCH, Absent, Evidence, LedgerSeen
+from holdfast.model.finding import Change, Code, Finding, Seen, Severity
+from holdfast.model.fingerprint import Fingerprint
+from holdfast.model.ids import JobName, OutputName
+from holdfast.model.spark_version import SparkVersion
+from holdfast.run import check
+
+# The ledgers, the lease and the rules of locations refuse these themselves, knowing more.
+_LEFT_TO_OTHERS = frozenset({
+    Code.SINK_AHEAD, Code.SINK_BEHIND, Code.SINK_SKIPS, Code.SINK_NOT_CLEARED, Code.DRIVER_RUNNING,
+    Code.TWO_DRIVERS, Code.LEASE_STALE, Code.STORAGE_EPHEMERAL,
+})  # fmt: skip
+_MOST_TOLD = 3
+
+
+def seen(location: str, storage: Mapping[str, str]) -> Evidence | None:
+    """What is in the checkpoint of a job; None where there is none yet, or none to look at."""
+    with suppress(InspectionRefused):
+        return check.looked(location, storage)
+    return None
+
+
+def of_checkpoint(
+    job: Job,
+    looked: Evidence,
+    ledgers: Mapping[OutputName, LastWritten],
+    storage: Mapping[str, str],
+    accepted: frozenset[str],
+) -> None:
+    """Raise if the checkpoint must not be started from, by what its sinks' ledgers say."""
+    place = looking.checkpoint_at(looked.location.value, storage).place
+    known = replace(looked, ledgers=tuple(_ledger(name, last) for name, last in ledgers.items()))
+    how = restart.starting(known, _spark(), asynchronous=False)
+    around = surroundings.seen(place, known, surroundings.Wishes(kafka="", asked={}))
+    found = diagnosis.diagnosed(
+        Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)
+    )
+    left = (one for one in found.findings if not _harmless(one, job))
+    _refuse(job.name, left, accepted, f"holdfast diagnose {looked.location.value}")
+
+
+def _harmless(one: Finding, job: Job) -> bool:
+    """Whether something else sees to it: a ledger that knows no query id outlives `metadata`."""
+    lost = one.code is Code.METADATA_MISSING and one.severity is Severity.DUPLICATES
+    return one.code in _LEFT_TO_OTHERS or (lost and job.proven)
+
+
+def of_query(
+    job: JobName, looked: Evidence, new: Fingerprint, accepted: frozenset[str]
+) -> tuple[Finding, ...]:
+    """Raise if the query must not start from the checkpoint; tells what Spark leaves undefined."""
+    found = checks.checked(job, Change(evidence=looked, new=new)).findings
+    _refuse(job, found, accepted, f"holdfast check MODULE --job {job}")
+    return tuple(one for one in found if one.severity is Severity.UNDEFINED)
+
+
+def _refuse(job: JobName, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:
+    against = [
+        one for one in findings if one.severity in checks.UNSAFE and one.code not in accepted
+    ]
+    if not against:
+        return
+    told = " ".join(f"{one.code}: {one.text}" for one in against[:_MOST_TOLD])
+    codes: Sequence[str] = list(dict.fromkeys(one.code.value for one in against))
+    cure = against[0].remedies[0] if against[0].remedies else "see what cures it"
+    raise StartUnsafe(
+        f"expected a safe start of job `{job}`, found {told}",
+        hint=f"{cure}; see more with `{more}`, or start it all the same with"
+        f" `{' '.join(f'--accept {code}' for code in codes)}`",
+    )
+
+
+def _ledger(name: OutputName, last: LastWritten) -> LedgerSeen:
+    match last:
+        case Written(batch=batch, taken_back=taken_back):
+            note = "restored since" if taken_back else ""
+            return LedgerSeen(table=f"output `{name}`", key=name, batch=batch, note=note)
+        case Nothing():
+            absent = Absent(reason=NO_BATCH)
+            return LedgerSeen(table=f"output `{name}`", key=name, batch=absent, note="")
+        case Unknown():
+            return LedgerSeen(table=f"output `{name}`", key=name, batch=last, note="")
+
+
+def _spark() -> SparkVersion | None:
+    """The Spark that will start it, without loading it."""
+    major, minor = metadata.version("pyspark").split(".")[:2]
+    return SparkVersion(int(major), int(minor))
