@@ -223,21 +223,20 @@ def check(
     from holdfast.run import fingerprint, locations, query, session  # noqa: PLC0415
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
-    base = locations.checked(
-        declared.checkpoints, declared.name, declared.jobs, declared.storage, dev=True
-    )
-    seen = {job.name: checks.looked(base.location(job.name), declared.storage) for job in chosen}
+    base = locations.declared_base(declared.checkpoints, declared.name)
+    places = {job.name: f"{base}/{job.name}" for job in chosen}
+    seen = {name: checks.looked(place, declared.storage) for name, place in places.items()}
     found = {
-        job.name: judged.first_start(job.name, base.location(job.name))
-        for job in chosen
-        if seen[job.name] is None
+        name: judged.first_start(name, place)
+        for name, place in places.items()
+        if seen[name] is None
     }
     if len(found) < len(chosen):
         spark = session.build(
             pipeline.name,
             master=master,
             given={**pipeline.settings, **given},
-            on_s3=urls.is_s3(base.url),
+            on_s3=urls.is_s3(base),
             reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
             debug=debug,
         )

@@ -311,7 +311,7 @@ CASES = (
     _case("aggregate to deduplication", SUM, replace(
         SUM, build=_sql("unique k", "select k; v")), UNSAFE, Code.OPERATORS_CHANGED),
     replace(_case("aggregate to deduplication, names gone", SUM, replace(
-        SUM, build=_sql("unique k", "select k; v")), UNSAFE, Code.OPERATORS_CHANGED),
+        SUM, build=_sql("unique k2", "select k; v")), UNSAFE, Code.OPERATORS_CHANGED),
         removed="state/0/_metadata"),
     _case("stateful operator removed", UNIQUE, PLAIN, UNSAFE, Code.OPERATORS_CHANGED),
     _case("stateful operator added", PLAIN, UNIQUE, UNSAFE, Code.OPERATORS_CHANGED),

@@ -50,12 +50,13 @@ def declare(folder: Path, base: str | None) -> str:
 def test_every_command_is_in_the_help(tmp_path: Path) -> None:
     done = holdfast(tmp_path, "--help")
     assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()[-7:]] == [
+    assert [line.split()[0] for line in done.stdout.splitlines()[-8:]] == [
         "run",
         "jobs",
         "inspect",
         "state",
         "diagnose",
+        "check",
         "explain",
         "demo",
     ]

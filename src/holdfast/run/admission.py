@@ -2,12 +2,12 @@
 
 1. locations are checked          a wrong declaration must not touch anything
 2. the ledgers are read           they know the epoch and the location of earlier drivers
-   and the checkpoint is judged   by what `holdfast diagnose` finds, with those ledgers
 3. the lease is taken             from here on other drivers are told to stay away
+   and the checkpoint is judged   by what `holdfast diagnose` finds: only now does nobody move it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
 from holdfast.errors import HoldfastError
@@ -98,15 +98,20 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     ):
         if refusal is not None and refusal.code not in wishes.accepted:
             raise refusal
-    looked = judging.seen(location, pipeline.storage)
-    if looked is not None:
-        judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)
     )
     life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
-    return AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=looked)
+    mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
+    try:
+        looked = judging.seen(location, pipeline.storage)
+        if looked is not None:
+            judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
+    except HoldfastError:
+        release(base, [mine])
+        raise
+    return replace(mine, evidence=looked)
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:

@@ -1,4 +1,4 @@
-"""What speaks against a start, before the lease is taken and before the query is started.
+"""What speaks against a start, before Spark is started and before the query is.
 
 1. the checkpoint itself     no Spark is needed: what `holdfast diagnose` finds
 2. the query beside it       after the session is there: what `holdfast check` finds

@@ -45,15 +45,20 @@ def checked(
     base: str | None, pipeline: str, jobs: Sequence[Job], storage: Mapping[str, str], *, dev: bool
 ) -> Base:
     """The base, after every rule that needs no ledger; raises the first refusal."""
-    refusal = rules.of_base(base, pipeline)
-    if refusal is not None or base is None:
-        raise refusal or AssertionError
-    url = urls.canonical(base)
+    url = declared_base(base, pipeline)
     declared = [(job, f"{url}/{job.name}") for job in jobs]
     found = rules.first(rules.of_jobs(declared), rules.of_facts(_facts(url, storage), dev=dev))
     if found is not None:
         raise found
     return Base(url=url, store=open_store(url, storage))
+
+
+def declared_base(base: str | None, pipeline: str) -> str:
+    """The base as a URL; raises where none is declared. Looks at nothing, and makes nothing."""
+    refusal = rules.of_base(base, pipeline)
+    if refusal is not None or base is None:
+        raise refusal or AssertionError
+    return urls.canonical(base)
 
 
 def _facts(url: str, storage: Mapping[str, str]) -> rules.BaseFacts:

@@ -17,7 +17,7 @@ _SAME = {"StatefulStreamlineAggregate": "stateStoreSave"}
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     """Number, kind and order."""
-    was, where = before(change)
+    was, where, named = before(change)
     now = [one.kind for one in change.new.operators]
     if was is None:
         if now:
@@ -27,13 +27,13 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             )
         return
     if was != now:
-        yield _other(was, now, where)
+        yield _other(was, now, where, named=named)
     elif change.old is not None and change.old.operators:
         yield from _swapped(change, change.old.operators)
 
 
-def before(change: Change) -> tuple[list[str] | None, str]:
-    """Names of the operators whose state is there, by their number, and what says so."""
+def before(change: Change) -> tuple[list[str] | None, str, bool]:
+    """Names of the operators whose state is there, what says so, and whether Spark can tell."""
     seen = sorted(change.evidence.operators, key=lambda one: one.operator)
     named = [
         one.name.value if isinstance(one.name, Known) and not one.name.inferred else ""
@@ -41,13 +41,14 @@ def before(change: Change) -> tuple[list[str] | None, str]:
     ]
     # Before a first commit there may be state of some operators, and not yet of others.
     if all(named) and change.evidence.batches.last_committed is not None:
-        return [_SAME.get(one, one) for one in named], "state/0/_metadata" if named else "state"
+        where = "state/0/_metadata" if named else "state"
+        return [_SAME.get(one, one) for one in named], where, True
     if change.old is not None:
-        return [one.kind for one in change.old.operators], difference.record(change)
-    return None, ""
+        return [one.kind for one in change.old.operators], difference.record(change), False
+    return None, "", False
 
 
-def _other(was: Sequence[str], now: Sequence[str], where: str) -> Finding:
+def _other(was: Sequence[str], now: Sequence[str], where: str, *, named: bool) -> Finding:
     if not was:
         text = "There is no state to load for an operator that is new: the first batch fails."
     elif not now:
@@ -58,8 +59,10 @@ def _other(was: Sequence[str], now: Sequence[str], where: str) -> Finding:
         text = "A stateful operator is of another kind than the one whose state is there."
     return difference.found(
         Code.OPERATORS_CHANGED,
-        Severity.BLOCKS,
-        f"{text} An offset entry is written by then.",
+        Severity.BLOCKS if named else Severity.LOSES,
+        f"{text} An offset entry is written by then."
+        if named
+        else f"{text} The checkpoint does not name its operators, so that Spark does not notice.",
         where=where,
         was=", ".join(was),
         now=", ".join(now),
