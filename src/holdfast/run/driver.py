@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.decode import fingerprint as plans
 from holdfast.errors import DriverFenced, HoldfastError
-from holdfast.model.batch import Life
+from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.lease import Lease
@@ -159,7 +159,7 @@ class Running:
     def _launch(self, runner: Runner) -> None:
         session = query.session_of(runner.job, self._spark)
         result = query.result_of(runner.job, session)
-        plan = fingerprint.of_job(runner.job, result)
+        plan = fingerprint.tried(lambda: fingerprint.of_job(runner.job, result))
         self._judge(runner, plan)
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
@@ -169,10 +169,13 @@ class Running:
             runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
         )
 
-    def _judge(self, runner: Runner, plan: Fingerprint) -> None:
+    def _judge(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
         """Hold the query against the checkpoint, at its first start: later it is the same query."""
         looked = runner.admitted.evidence
         if looked is None or runner.query is not None:
+            return
+        if isinstance(plan, Unknown):
+            self._say(f"{runner.job.name}: not compared with its checkpoint: {plan.reason}")
             return
         for one in judging.of_query(runner.job.name, looked, plan, self._wishes.accepted):
             self._say(f"{runner.job.name}: {one.code}: {one.text}")
@@ -292,9 +295,15 @@ def launch(
     return running
 
 
-def _facts(runner: Runner, plan: Fingerprint, accepted: frozenset[str]) -> Event:
+def _facts(runner: Runner, plan: Fingerprint | Unknown, accepted: frozenset[str]) -> Event:
     """What holdfast knows of a job beyond what Spark tells."""
     job = runner.job
+    of_plan: Event = {}
+    if not isinstance(plan, Unknown):
+        of_plan = {
+            "stateful_operators": [one.kind for one in plan.operators],
+            "plan": plans.encode(plan),
+        }
     return {
         "job": job.name,
         "epoch": runner.life.epoch,
@@ -302,8 +311,7 @@ def _facts(runner: Runner, plan: Fingerprint, accepted: frozenset[str]) -> Event
         "declared": str(job.declared),
         "proven": job.proven,
         "output_mode": job.output_mode.value,
-        "stateful_operators": [one.kind for one in plan.operators],
-        "plan": plans.encode(plan),
+        **of_plan,
         "accepted": sorted(accepted),
         "reads": [
             {"kind": type(source).__name__, "options": redacted(source.options)}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.decode import plan as plans
 from holdfast.diagnose.spark_version import PINNED_SINCE
 from holdfast.model import json
+from holdfast.model.batch import Unknown
 from holdfast.model.definition import Job
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
@@ -91,6 +92,14 @@ def of_job(job: Job, result: "DataFrame") -> Fingerprint:
         for one in job.writes
     ]
     return of(result, sinks=sinks, output_mode=job.output_mode.value)
+
+
+def tried(take: Callable[[], Fingerprint]) -> Fingerprint | Unknown:
+    """A fingerprint, or why there is none: a plan that nobody has foreseen must stop no stream."""
+    try:
+        return take()
+    except Exception as error:
+        return Unknown(reason=f"its plan could not be read ({type(error).__name__})")
 
 
 def _walked(node: "JavaObject") -> "Iterator[JavaObject]":

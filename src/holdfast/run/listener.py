@@ -25,6 +25,7 @@ from pyspark.sql.streaming.listener import (
 
 from holdfast.decode import fingerprint as plans
 from holdfast.model import json
+from holdfast.model.batch import Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.run import clock, fingerprint
@@ -151,14 +152,17 @@ def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> di
     mode = str(execution.outputMode().toString()).lower()
     plan: dict[str, Json] = {}
     if with_plan:
-        taken = fingerprint.taken(
-            execution.analyzedPlan(),
-            spark,
-            sinks=(),
-            output_mode=mode,
-            session=execution.sparkSession(),
+        taken = fingerprint.tried(
+            lambda: fingerprint.taken(
+                execution.analyzedPlan(),
+                spark,
+                sinks=(),
+                output_mode=mode,
+                session=execution.sparkSession(),
+            )
         )
-        plan["plan"] = plans.encode(taken)
+        if not isinstance(taken, Unknown):
+            plan["plan"] = plans.encode(taken)
     return {
         **plan,
         "location": urls.canonical(root),
