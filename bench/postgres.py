@@ -35,6 +35,7 @@ PARTITIONS = 2
 SMALL_ROWS = 1_000
 SMALL_BATCHES = 20
 WARM = 5
+WARM_ROUNDS = 4  # the JVM compiles for as long, and both sides become faster with it
 MOST_MS = 60.0
 FEW, MANY = 100_000, 10_000_000
 TYPES = "name text, at timestamptz, value float8, n int4, id int8"
@@ -261,13 +262,15 @@ def small(home: Path, rounds: int) -> list[Result]:
         spark = spark_session()
         delta.fill(broker, "small", SMALL_ROWS * SMALL_BATCHES)
         noop = delta.Bench(spark, broker, "small").noop
-        for round_number in range(-1, rounds):
+        for round_number in range(-WARM_ROUNDS, rounds):
             for name, kept in samples.items():
                 folder = home / f"{name}-{round_number}"
                 triggers = (
                     noop(folder, SMALL_ROWS)
                     if name == "noop"
-                    else _stream(spark, broker, database, folder, f"rows_{round_number + 1}")
+                    else _stream(
+                        spark, broker, database, folder, f"rows_{round_number + WARM_ROUNDS}"
+                    )
                 )
                 assert len(triggers) == SMALL_BATCHES, (name, triggers)
                 if round_number >= 0:
