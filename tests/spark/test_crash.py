@@ -23,19 +23,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 POINTS = ("planned@0", "writing@1", "staged@2", "written@3")
 CASES = {
     "append": POINTS,
-    "append-large": ("writing@0", "staged@1", "written@2"),
+    "append-large": ("writing@0", "staged@1"),
     "append-partitioned": ("writing@0", "written@1"),
-    "append-spark": ("planned@0", "writing@1", "written@2"),
+    "append-spark": ("writing@0", "written@1"),
     "merge": POINTS,
     "merge-spark": ("writing@0", "written@1"),
-    "stateful": POINTS,
-    "outputs": ("planned@0", "writing@1", "written@2"),
+    "stateful": ("planned@0", "written@1"),
+    "outputs": ("writing@0", "written@1"),
     "files": ("planned@0", "writing@1", "written@2"),
 }
 FROM_KAFKA = {
     "append": POINTS,
     "merge": ("writing@0", "written@1"),
-    "files": ("planned@0", "writing@1", "written@2"),
+    "files": ("writing@0", "written@1"),
 }
 EVERY_POINT = tuple(f"{point}@{n}" for n in (0, 2) for point in ("planned", "writing", "written"))
 ONLY_IN_PROVE = ("append-partitioned", "merge-spark")

@@ -35,7 +35,9 @@ def test_of_two_drivers_started_at_once_one_runs(tmp_path: Path) -> None:
     assert stage.ids() == ONCE
 
 
-@pytest.mark.parametrize("sink", ["append", "merge", "append-spark"])
+@pytest.mark.parametrize(
+    "sink", ["append", "merge", pytest.param("append-spark", marks=pytest.mark.prove)]
+)
 def test_a_driver_that_wakes_after_its_lease_commits_nothing(tmp_path: Path, sink: str) -> None:
     land(tmp_path)
     stage = Stage(home=tmp_path, source="files", sink=sink)
