@@ -235,6 +235,10 @@ CASES = (
         UNSAFE,
         Code.KEYS_CHANGED,
     ),
+    _case("another field of a struct as the key", Query(
+        build=_sql("select struct(k a, k2 b) r; v", "group r.a : sum(v) s"), mode="update"),
+        _sql("select struct(k a, k2 b) r; v", "group r.b as a : sum(v) s"), UNSAFE,
+        Code.KEYS_CHANGED),
     _case("keys exchanged", PAIR, _sql("group k2; k : sum(v) s"), UNSAFE, Code.KEYS_CHANGED),
     _case("key added", SUM, PAIR, UNSAFE, Code.STATE_SCHEMA_CHANGED),
     _case("key removed", PAIR, SUM, UNSAFE, Code.STATE_SCHEMA_CHANGED),

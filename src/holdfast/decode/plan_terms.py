@@ -125,6 +125,8 @@ class Terms:
 
     def _call(self, tree: Tree, depth: int) -> str:
         name = tree.kind
+        if name == "GetStructField" and tree.children:
+            return f"{self.text(tree.children[0], depth + 1)}.{_field_of(tree)}"
         if name in ("PythonUDF", "PythonUDAF", "ScalaUDF", "StaticInvoke", "Invoke"):
             name = str(tree.fields.get("name") or tree.fields.get("functionName") or name)
         else:
@@ -159,6 +161,15 @@ def expr_id(tree: Tree) -> int:
 def is_source(tree: Tree) -> bool:
     """Whether a node of a plan is a stream that is read."""
     return tree.kind.startswith("Streaming") and "Relation" in tree.kind
+
+
+def _field_of(tree: Tree) -> str:
+    """Which field is taken from a struct: by its name, or by its place where no type tells it."""
+    place, inner = tree.fields.get("ordinal"), tree.children[0].fields
+    told = mapping(inner.get("dataType") or inner.get("schema")).get("fields")
+    if isinstance(told, list | tuple) and isinstance(place, int) and place < len(told):
+        return str(mapping(told[place]).get("name"))
+    return str(place)
 
 
 def _is_window(tree: Tree) -> bool:
