@@ -28,7 +28,8 @@ def main(wanted: list[str]) -> int:
     Each in a process of its own: a JVM remembers the environment that it was started with.
     """
     if len(wanted) > 1:
-        return max(subprocess.call([sys.executable, "-m", "bench", name]) for name in wanted)
+        codes = [subprocess.call([sys.executable, "-m", "bench", name]) for name in wanted]
+        return int(any(codes))  # one that was killed has a code below zero
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         home = Path(folder)

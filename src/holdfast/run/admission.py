@@ -108,7 +108,7 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         looked = judging.seen(location, pipeline.storage)
         if looked is not None:
             judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
-    except HoldfastError:
+    except BaseException:  # whatever it is, the next start must not wait for this lease
         release(base, [mine])
         raise
     return replace(mine, evidence=looked)
