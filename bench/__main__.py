@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import delta, inspection, merge, overhead, postgres, restart
+from bench import delta, inspection, judging, merge, overhead, postgres, restart
 from bench.measure import Result
 from holdfast.examples.broker import Broker
 from holdfast.run import session
@@ -19,7 +19,8 @@ ROUNDS = 5
 RESULTS = Path("bench/results.json")
 POSTGRES = ("pg-append", "pg-upsert", "pg-small", "pg-memory")
 INSPECT = ("inspect", "inspect-100k", "inspect-1m", "inspect-s3")
-ALL = ("small", "large", "merge", "overhead", "restart", *POSTGRES, *INSPECT)
+JUDGE = ("diagnose", "check")
+ALL = ("small", "large", "merge", "overhead", "restart", *POSTGRES, *INSPECT, *JUDGE)
 
 
 def main(wanted: list[str]) -> int:
@@ -41,7 +42,7 @@ def main(wanted: list[str]) -> int:
             results += restart.restart(home / "restart", ROUNDS)
         if "merge" in wanted:
             results += _merges(home / "merge")
-        results += _inspect(home, wanted)
+        results += _looking(home, wanted)
         results += _with_postgres(home, wanted)
         if {"small", "large"} & set(wanted):
             results += _with_spark(home, wanted)
@@ -51,7 +52,7 @@ def main(wanted: list[str]) -> int:
     return 0 if all(result.holds for result in results) else 1
 
 
-def _inspect(home: Path, wanted: list[str]) -> list[Result]:
+def _looking(home: Path, wanted: list[str]) -> list[Result]:
     results: list[Result] = []
     if "inspect" in wanted:
         results += inspection.ordinary(home / "inspect", ROUNDS)
@@ -61,6 +62,10 @@ def _inspect(home: Path, wanted: list[str]) -> list[Result]:
         results += inspection.large(home / "inspect-1m", 1_000_000, 8.0)
     if "inspect-s3" in wanted:
         results += inspection.on_s3(home / "inspect-s3", ROUNDS)
+    if "diagnose" in wanted:
+        results += judging.diagnose(home / "diagnose", ROUNDS)
+    if "check" in wanted:
+        results += judging.check(home / "check", ROUNDS)
     return results
 
 

@@ -54,3 +54,19 @@ def at_most(
         wanted=f"{over} / {under} <= {wanted:g}",
         holds=ratio <= wanted,
     )
+
+
+def more_by(
+    name: str, unit: str, samples: dict[str, list[float]], over: str, under: str, wanted: float
+) -> Result:
+    """A figure that holds when `over` is at most so much more than `under`."""
+    more = [a - b for a, b in zip(samples[over], samples[under], strict=True)]
+    return Result(
+        name=name,
+        unit=unit,
+        samples=samples,
+        ratio=statistics.median(more),
+        spread=(min(more), max(more)),
+        wanted=f"at most {wanted:g} {unit} more",
+        holds=statistics.median(more) <= wanted,
+    )

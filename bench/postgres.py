@@ -16,7 +16,7 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import delta
-from bench.measure import Result, at_least, at_most
+from bench.measure import Result, at_least, at_most, more_by
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import ROLE, Database
@@ -276,19 +276,8 @@ def small(home: Path, rounds: int) -> list[Result]:
                 if round_number >= 0:
                     kept.append(statistics.median(triggers[WARM:]))
         spark.stop()
-    pairs = zip(samples["holdfast"], samples["noop"], strict=True)
-    more = [ours - theirs for ours, theirs in pairs]
-    return [
-        Result(
-            name="PostgreSQL, 1,000-row batches, ms a trigger more than noop",
-            unit="ms",
-            samples=samples,
-            ratio=statistics.median(more),
-            spread=(min(more), max(more)),
-            wanted=f"<= {MOST_MS:g}",
-            holds=statistics.median(more) <= MOST_MS,
-        )
-    ]
+    name = "PostgreSQL, 1,000-row batches, ms a trigger more than noop"
+    return [more_by(name, "ms", samples, "holdfast", "noop", MOST_MS)]
 
 
 def _stream(

@@ -51,6 +51,12 @@ JOIN = replace(
     values=(Term(name="left v", type="bigint", text="v"),),
     details={"join type": "Inner", "condition": "(a < b)"},
 )
+PROCESSOR = replace(
+    SUM,
+    kind="transformWithStateInPySparkExec",
+    values=(Term(name="n", type="struct<c:bigint>", text="ValueState"),),
+    stored=(),
+)
 OLD = Fingerprint(
     spark_version="4.1.1",
     sources=(TOPIC,),
@@ -74,19 +80,44 @@ def checked(folder: Path, new: Fingerprint, old: Fingerprint | None = OLD) -> Ch
     location = files.write(folder / "orders")
     if old is not None:
         for number, operator in enumerate(old.operators):
-            _operator(location, number, operator.kind)
+            _operator(location, number, operator)
         recorded(location, plan=plans.encode(old))
     return checks.compared("orders", str(location), {}, new)
 
 
-def _operator(location: Path, number: int, name: str) -> None:
-    path = location / f"state/{number}/_metadata/metadata"
-    path.parent.mkdir(parents=True)
-    info = {
-        "operatorInfo": {"operatorId": number, "operatorName": name},
+def _operator(location: Path, number: int, operator: PlanOperator) -> None:
+    info: dict[str, object] = {
+        "operatorInfo": {"operatorId": number, "operatorName": operator.kind},
         "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
     }
-    path.write_text(f"v1\n{json.dumps(info)}")
+    if operator.kind != PROCESSOR.kind:
+        path = location / f"state/{number}/_metadata/metadata"
+        header = "v1"
+    else:
+        path, header = location / f"state/{number}/_metadata/v2/0", "v2"
+        store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}
+        info["stateStoreInfo"] = [{**store, "stateSchemaFilePaths": []}]
+        info["operatorPropertiesJson"] = json.dumps(
+            {
+                "stateVariables": [
+                    {
+                        "stateName": one.name,
+                        "stateVariableType": one.text.split(" ")[0],
+                        "ttlEnabled": " " in one.text,
+                    }
+                    for one in operator.values
+                ]
+            }
+        )
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{header}\n{json.dumps(info)}")
+
+
+def _variables(*told: str) -> PlanOperator:
+    """A processor with variables: `n ValueState`, or with a time to live `n ValueState 1000`."""
+    pairs = (one.split(" ", 1) for one in told)
+    made = tuple(Term(name=name, type="struct<c:bigint>", text=text) for name, text in pairs)
+    return replace(PROCESSOR, values=made)
 
 
 def _of(old: PlanOperator, new: PlanOperator) -> tuple[Fingerprint, Fingerprint]:
@@ -109,7 +140,12 @@ CASES: dict[str, tuple[Code, Severity, tuple[Fingerprint, Fingerprint]]] = {
         Severity.BLOCKS,
         _source(kind="files", target="/landing"),
     ),
-    "another topic": (Code.SOURCE_TARGET_CHANGED, Severity.UNDEFINED, _source(target="bills")),
+    "another topic": (Code.SOURCE_TARGET_CHANGED, Severity.BLOCKS, _source(target="bills")),
+    "a topic more": (
+        Code.SOURCE_TARGET_CHANGED,
+        Severity.UNDEFINED,
+        _source(target="bills, orders"),
+    ),
     "another cluster": (
         Code.SOURCE_OPTION_CHANGED,
         Severity.UNDEFINED,
@@ -175,6 +211,36 @@ CASES: dict[str, tuple[Code, Severity, tuple[Fingerprint, Fingerprint]]] = {
         Code.STATE_FIELDS_RENAMED,
         Severity.UNDEFINED,
         _of(OWN, replace(OWN, details={**OWN.details, "state": "struct<m:bigint>"})),
+    ),
+    "variable renamed": (
+        Code.STATE_VARIABLES_CHANGED,
+        Severity.LOSES,
+        _of(PROCESSOR, _variables("m ValueState")),
+    ),
+    "variable added": (
+        Code.STATE_VARIABLES_CHANGED,
+        Severity.UNDEFINED,
+        _of(PROCESSOR, _variables("m ValueState", "n ValueState")),
+    ),
+    "variable removed": (
+        Code.STATE_VARIABLES_CHANGED,
+        Severity.NOTE,
+        _of(_variables("m ListState", "n ValueState"), PROCESSOR),
+    ),
+    "variable of another kind": (
+        Code.STATE_SCHEMA_CHANGED,
+        Severity.BLOCKS,
+        _of(PROCESSOR, _variables("n ListState")),
+    ),
+    "variable with a time to live": (
+        Code.STATE_SCHEMA_CHANGED,
+        Severity.BLOCKS,
+        _of(PROCESSOR, _variables("n ValueState 1000")),
+    ),
+    "variable that lives longer": (
+        Code.TIMEOUT_CHANGED,
+        Severity.UNDEFINED,
+        _of(_variables("n ValueState 1000"), _variables("n ValueState 2000")),
     ),
     "another clock": (
         Code.TIMEOUT_CHANGED,
@@ -267,6 +333,34 @@ def test_without_a_record_nothing_is_called_safe(tmp_path: Path) -> None:
 def test_a_first_start_is_safe(tmp_path: Path) -> None:
     found = checks.compared("orders", str(tmp_path / "nothing"), {}, OLD)
     assert (found.judgement, found.first_start) == (Judgement.SAFE, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "codes"),
+    [
+        ("ValueState", "struct<n:bigint>", []),
+        ("ValueState", "struct<m:bigint>", [Code.STATE_FIELDS_RENAMED]),
+        ("ValueState", "struct<n:int>", [Code.STATE_SCHEMA_CHANGED]),
+        ("MapState", "map<struct<v:bigint>,struct<times:int>>", []),
+        ("MapState", "map<struct<v:bigint>,struct<times:bigint>>", [Code.STATE_SCHEMA_CHANGED]),
+    ],
+)
+def test_types_of_variables_that_spark_wrote(kind: str, type_: str, codes: list[Code]) -> None:
+    location = "tests/checkpoints/4.1.4/tws-rows-changelog/checkpoint"
+    name = "count" if kind == "ValueState" else "byValue"
+    values = {
+        "count": Term(name="count", type="struct<n:bigint>", text="ValueState"),
+        "seen": Term(name="seen", type="struct<v:bigint>", text="ListState"),
+        "byValue": Term(
+            name="byValue", type="map<struct<v:bigint>,struct<times:int>>", text="MapState"
+        ),
+    }
+    values[name] = Term(name=name, type=type_, text=kind)
+    new = replace(OLD, operators=(replace(PROCESSOR, values=tuple(values.values())),))
+    said = checks.compared("tws", location, {}, new).findings
+    assert [
+        one.code for one in said if one.code.startswith("STATE_") and one.clues[0].found == type_
+    ] == codes
 
 
 def test_several_changes_are_judged_together(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Every change of Spark's compatibility rules that can be tried, each with the verdict it must get.
 
-Tried here are: number, kind, order, place and options of sources; filters, projections and
-functions with and without state; keys, aggregates, windows, sessions and time zones; operators
-added, removed, replaced, exchanged, and with their names gone; deduplication; watermarks; joins;
-state of one's own; pinned settings; and several of these at once.
+Tried here are: number, kind, order, place and options of sources, of files, Kafka and Delta;
+filters, projections and functions with and without state; keys, aggregates, windows, sessions and
+time zones; operators added, removed, replaced, exchanged, and with their names gone;
+deduplication; watermarks; joins; state of one's own and of processors; sinks; settings, pinned or
+not; and several of these at once.
 
-Not tried here: transformWithState; Kafka and Delta as sources; sinks other than a function; another
-version of Spark. Damaged or edited logs are for `holdfast diagnose`, whose own tests try them.
+Another version of Spark is for `test_check_versions`. Damaged or edited logs are for `holdfast
+diagnose`, whose own tests try them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.state import GroupState
 from tests.spark.changing import SCHEMA, Build, Case, Query
+from tests.spark.processing import processing
 from tests.spark.restarting import ROCKSDB
 
 from holdfast.model.finding import Code, Judgement
@@ -89,6 +91,15 @@ def _doubled(times: int) -> Build:
     return build
 
 
+def _scaled(times: int) -> Build:
+    """A function before an aggregate."""
+
+    def build(read: Read) -> DataFrame:
+        return _doubled(times)(read).groupBy("k").agg(sql.sum("v").alias("s"))
+
+    return build
+
+
 def _counting(state: str, timeout: str = "NoTimeout", plus: int = 0) -> Build:
     def build(read: Read) -> DataFrame:
         def count(
@@ -109,6 +120,12 @@ def _counting(state: str, timeout: str = "NoTimeout", plus: int = 0) -> Build:
 
 PLAIN = Query(build=_sql("select k; v"))
 BOTH = Query(build=_union, reads=("in0", "in1"))
+TABLE = replace(PLAIN, reads=("delta0",))
+TABLES = replace(BOTH, reads=("delta0", "delta1"))
+TOPIC = replace(PLAIN, reads=("kafka0",))
+TOPICS = replace(BOTH, reads=("kafka0", "kafka1"))
+FILES = replace(PLAIN, sink="parquet out0")
+STREAM = Query(build=_sql("select to_json(struct(k, v)) value"), sink="kafka out0")
 SUM = Query(build=_sql("group k : sum(v) s"), mode="update")
 TWO = Query(build=_sql("group k : sum(v) s; sum(w) r"), mode="update")
 PAIR = Query(build=_sql("group k; k2 : sum(v) s"), mode="update")
@@ -123,6 +140,11 @@ CHAIN = Query(build=_sql("time t 3 hours", "unique k, t", "unique k2, t", "selec
 JOIN = Query(build=_join("a.k = b.k"), reads=("in0", "in1"))
 KEPT = Query(build=_join("a.k = b.k", delay="3 hours"), reads=("in0", "in1"))
 OWN = Query(build=_counting("n long"), mode="update")
+PROCESSOR = Query(
+    build=processing("value n: c long"),
+    mode="update",
+    settings={"spark.sql.streaming.stateStore.providerClass": ROCKSDB},
+)
 
 
 def _case(name: str, old: Query, new: Query | Build, verdict: Judgement, *codes: Code) -> Case:
@@ -179,6 +201,48 @@ CASES = (
         SAFE,
         Code.SOURCE_SCHEMA_CHANGED,
     ),
+    # Tables and topics
+    _case("nothing changed, Delta", TABLE, TABLE, SAFE),
+    _case("another table", TABLE, replace(TABLE, reads=("delta1",)), UNSAFE,
+          Code.SOURCE_TARGET_CHANGED),
+    _case("tables swapped", TABLES, replace(TABLES, reads=("delta1", "delta0")), UNSAFE,
+          Code.SOURCES_SWAPPED),
+    _case("another beginning of a table", TABLE, replace(
+        TABLE, options={"startingVersion": "2"}), SAFE, Code.SOURCE_OPTION_CHANGED),
+    _case("changed files of a table", TABLE, replace(
+        TABLE, options={"skipChangeCommits": "true"}), UNDEFINED, Code.SOURCE_OPTION_CHANGED),
+    _case("table to files", TABLE, PLAIN, UNSAFE, Code.SOURCE_KIND_CHANGED),
+    _case("nothing changed, Kafka", TOPIC, TOPIC, SAFE),
+    _case("limit of a topic", TOPIC, replace(
+        TOPIC, options={"maxOffsetsPerTrigger": "1"}), SAFE, Code.SOURCE_OPTION_CHANGED),
+    _case("another beginning of a topic", TOPIC, replace(
+        TOPIC, options={"startingOffsets": "latest"}), SAFE, Code.SOURCE_OPTION_CHANGED),
+    _case("another topic", TOPIC, replace(TOPIC, reads=("kafka1",)), UNSAFE,
+          Code.SOURCE_TARGET_CHANGED),
+    _case("another topic, loss allowed", TOPIC, replace(
+        TOPIC, reads=("kafka1",), options={"failOnDataLoss": "false"}), UNSAFE,
+        Code.SOURCE_TARGET_CHANGED),
+    _case("a topic less", replace(TOPIC, reads=("kafka0,kafka1",)), replace(
+        TOPIC, reads=("kafka0",)), UNSAFE, Code.SOURCE_TARGET_CHANGED),
+    _case("a topic more", TOPIC, replace(TOPIC, reads=("kafka0,kafka1",)), UNDEFINED,
+          Code.SOURCE_TARGET_CHANGED),
+    _case("topics swapped", TOPICS, replace(TOPICS, reads=("kafka1", "kafka0")), UNSAFE,
+          Code.SOURCES_SWAPPED),
+    _case("topics swapped, loss allowed", TOPICS, replace(
+        TOPICS, reads=("kafka1", "kafka0"), options={"failOnDataLoss": "false"}), UNSAFE,
+        Code.SOURCES_SWAPPED),
+    _case("topic to files", TOPIC, PLAIN, UNSAFE, Code.SOURCE_KIND_CHANGED),
+    # Sinks
+    _case("nothing changed, files", FILES, FILES, SAFE),
+    _case("another folder", FILES, replace(FILES, sink="parquet out1"), UNSAFE,
+          Code.SINK_CHANGED),
+    _case("files of another format", FILES, replace(FILES, sink="json out1"), UNSAFE,
+          Code.SINK_CHANGED),
+    _case("nothing changed, to a topic", STREAM, STREAM, SAFE),
+    _case("to another topic", STREAM, replace(STREAM, sink="kafka out1"), SAFE,
+          Code.SINK_CHANGED),
+    _case("topic to a folder", STREAM, replace(STREAM, sink="parquet out0"), UNSAFE,
+          Code.SINK_CHANGED),
     # Without state
     _case("filter", PLAIN, _sql("where v > 1", "select k; v"), SAFE, Code.RESULT_CHANGED),
     _case("projection", PLAIN, _sql("select k; v * 2 v"), SAFE, Code.RESULT_CHANGED),
@@ -278,6 +342,18 @@ CASES = (
         SAFE,
         Code.RESULT_CHANGED,
     ),
+    _case("function before an aggregate", replace(SUM, build=_scaled(2)), _scaled(3), UNDEFINED,
+          Code.FUNCTION_CHANGED),
+    _case("field of a key renamed", replace(SUM, build=_sql("group struct(k a) r : sum(v) s")),
+          _sql("group struct(k b) r : sum(v) s"), SAFE, Code.RESULT_CHANGED),
+    _case("aggregate of another type, and nobody to notice", SUM, replace(
+        SUM, build=_sql("group k : sum(cast(v as double)) s"), settings={
+            "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
+            "spark.sql.streaming.stateStore.formatValidation.enabled": "false",
+        }), UNSAFE, Code.STATE_SCHEMA_CHANGED),
+    _case("the checkpoint of another query", SUM, Query(
+        build=_sql("group k2 : max(w) m"), reads=("other",), mode="update"), UNSAFE,
+        Code.SOURCE_TARGET_CHANGED, Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED),
     _case(
         "output mode", SUM, replace(SUM, mode="complete"), UNDEFINED, Code.OUTPUT_MODE_CHANGED
     ),
@@ -359,6 +435,27 @@ CASES = (
           Code.TIMEOUT_CHANGED),
     _case("function of own state", OWN, _counting("n long", plus=1), UNDEFINED,
           Code.FUNCTION_CHANGED),
+    # Variables of transformWithState
+    _case("nothing changed, processor", PROCESSOR, PROCESSOR, SAFE),
+    _case("variable renamed", PROCESSOR, processing("value m: c long"), UNSAFE,
+          Code.STATE_VARIABLES_CHANGED),
+    _case("variable added", PROCESSOR, processing("value n: c long", "value m: c long"),
+          UNDEFINED, Code.STATE_VARIABLES_CHANGED),
+    _case("variable removed", replace(
+        PROCESSOR, build=processing("value n: c long", "map m: c long")),
+        processing("value n: c long"), SAFE, Code.STATE_VARIABLES_CHANGED),
+    _case("variable of another kind", PROCESSOR, processing("list n: c long"), UNSAFE,
+          Code.STATE_SCHEMA_CHANGED),
+    _case("variable of another type", PROCESSOR, processing("value n: c string"), UNSAFE,
+          Code.STATE_SCHEMA_CHANGED),
+    _case("map with a wider value", replace(PROCESSOR, build=processing("map n: c int")),
+          processing("map n: c int, d int"), UNSAFE, Code.STATE_SCHEMA_CHANGED),
+    _case("field of a variable renamed", PROCESSOR, processing("value n: d long"), UNDEFINED,
+          Code.STATE_FIELDS_RENAMED),
+    _case("code of a processor", PROCESSOR, processing("value n: c long", plus=1), UNDEFINED,
+          Code.FUNCTION_CHANGED),
+    _case("time mode", PROCESSOR, processing("value n: c long", mode="ProcessingTime"), UNSAFE,
+          Code.TIMEOUT_CHANGED),
     # Together
     _case("filter after, limit of a batch, and a rename", SUM, replace(
         SUM, build=_sql("group k : sum(v) total", "where total > 2"),

@@ -1,11 +1,15 @@
 """A query as it was and as it is to be: what `holdfast check` says beside what real Spark does.
 
     <folder>/in0/0.json …     what source 0 reads; `in1` for a second one
+    <folder>/delta0           the same as a Delta table
+    <folder>/topics.json      the broker, and what its topics `kafka0` and `kafka1` are called
+    <folder>/out0             where a query writes to that has a sink of Spark's
     <folder>/ck               the checkpoint, with a run record of the old query beside it
 
 The old query runs over two files and stops. Two more files come, and the new query starts from the
 checkpoint. Beside it the new query runs from the beginning, over two files and then over four: what
-it gives in its second run is what a safe change gives after the restart, row for row.
+it gives in its second run is what a safe change gives after the restart, row for row. Of a query
+with a sink of files everything is compared that then lies there.
 """
 
 import json
@@ -16,12 +20,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+from confluent_kafka import Producer
+from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.restarting import HDFS, copied
 
 from holdfast.decode import fingerprint as plans
+from holdfast.examples.broker import Broker
 from holdfast.model.finding import Check, Code, Judgement
 from holdfast.run import check as checks
 from holdfast.run import fingerprint
@@ -40,7 +49,11 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Query:
-    """A query that can be built again, itself and no other; `reads` are folders of its sources."""
+    """A query that can be built again, itself and no other.
+
+    `reads` are its sources: `in0`, `delta0`, `kafka0`, `rate`. `sink` is one of Spark's, as
+    `parquet out0` or `kafka out0`; without one a function gets the rows.
+    """
 
     build: Build
     reads: tuple[str, ...] = ("in0",)
@@ -48,6 +61,7 @@ class Query:
     schema: str = SCHEMA
     options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    sink: str = ""
 
     def frame(self, spark: SparkSession, folder: Path) -> DataFrame:
         """The streaming DataFrame, in a session of its own."""
@@ -56,13 +70,35 @@ class Query:
             session.conf.set(key, value)
         return self.build([self._read(session, folder, one) for one in self.reads])
 
+    def writer(self, spark: SparkSession, folder: Path) -> DataStreamWriter:
+        """What is to be started, with its sink if that is one of Spark's."""
+        stream = self.frame(spark, folder).writeStream.outputMode(self.mode)
+        stream = stream.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True)
+        kind, _, name = self.sink.partition(" ")
+        if kind == "kafka":
+            topics = _topics(folder)
+            stream = stream.option("kafka.bootstrap.servers", topics["servers"])
+            return stream.format(kind).option("topic", f"{name}-{topics['suffix']}")
+        return stream.format(kind).option("path", f"{folder}/{name}") if kind else stream
+
     def _read(self, session: SparkSession, folder: Path, name: str) -> DataFrame:
         if name == "rate":
             rate = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
             return rate.selectExpr(
                 "string(value) k", "string(value) k2", "value v", "value w", "timestamp t"
             )
+        if name.startswith("kafka"):
+            topics = _topics(folder)
+            names = ",".join(f"{one}-{topics['suffix']}" for one in name.split(","))
+            given = {"kafka.bootstrap.servers": topics["servers"], "startingOffsets": "earliest"}
+            reader = session.readStream.format("kafka").options(**{**given, **self.options})
+            read = reader.option("subscribe", names).load()
+            return read.select(
+                sql.from_json(read.value.cast("string"), self.schema).alias("r")
+            ).select("r.*")
         options = {"maxFilesPerTrigger": "1", **self.options}
+        if name.startswith("delta"):
+            return session.readStream.format("delta").options(**options).load(f"{folder}/{name}")
         reader = session.readStream.schema(self.schema).options(**options)
         return reader.json(f"{folder}/{name}")
 
@@ -100,10 +136,11 @@ class Outcome:
         return not self.failed and self.rows == self.wanted
 
 
-def write_input(folder: Path, batch: int) -> None:
+def write_input(folder: Path, batch: int) -> Mapping[int, Sequence[Mapping[str, object]]]:
     """The input files of a number, for both sources: keys that all share, and keys of their own."""
     minute = f"2026-01-01T{batch // 6 + 14:02d}:{batch % 6}0:00Z"
     late = f"2026-01-01T{batch // 6 + 15:02d}:{batch % 6}7:00Z"
+    written: dict[int, Sequence[Mapping[str, object]]] = {}
     for source in (0, 1):
         lines: list[Mapping[str, object]] = [
             {"k": "a", "k2": "b", "v": 10 - batch, "w": 100 * (batch + 1), "t": minute},
@@ -117,24 +154,24 @@ def write_input(folder: Path, batch: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(json.dumps(row) for row in lines))
         os.utime(path, (_EPOCH + batch, _EPOCH + batch))
+        written[source] = lines
     (folder / "other").mkdir(exist_ok=True)
+    return written
 
 
 class Bases:
-    """Queries that have run over two files, and what they give over two more; each once."""
+    """Queries that have run over two files, with two more to read; each once."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, broker: Callable[[], Broker]) -> None:
         self._spark = spark
         self._folder = folder
+        self._broker = broker
         self._made: dict[Query, Path] = {}
         self._wanted: dict[Query, Rows] = {}
 
     def at(self, query: Query, folder: Path) -> Path:
         """A copy of a query's folder after two files, with two more to read."""
-        copied(self._base(query), folder)
-        for batch in (2, 3):
-            write_input(folder, batch)
-        return folder
+        return copied(self._base(query), folder)
 
     def wanted(self, query: Query) -> Rows:
         """What the query gives over the two files that come later, having read the first two."""
@@ -147,12 +184,44 @@ class Bases:
     def _base(self, query: Query) -> Path:
         if query not in self._made:
             folder = self._folder / f"base{len(self._made)}"
-            for batch in (0, 1):
-                write_input(folder, batch)
+            self._feed(query, folder, (0, 1))
             failed, _ = ran(self._spark, query, folder)
             assert not failed, failed
+            self._feed(query, folder, (2, 3))
             self._made[query] = folder
         return self._made[query]
+
+    def _feed(self, query: Query, folder: Path, batches: Sequence[int]) -> None:
+        """Files always, tables and topics where the query is of them."""
+        kinds = {one.rstrip("01,") for one in (*query.reads, *query.sink.split(" "))}
+        if "kafka" in " ".join(kinds) and not (folder / "topics.json").exists():
+            self._topics(folder)
+        for batch in batches:
+            for source, rows in write_input(folder, batch).items():
+                if "delta" in kinds:
+                    table = pa.Table.from_pylist([dict(one) for one in rows])
+                    write_deltalake(f"{folder}/delta{source}", table, mode="append")
+                if any(one.startswith("kafka") for one in query.reads):
+                    self._send(f"kafka{source}-{_topics(folder)['suffix']}", rows)
+
+    def _topics(self, folder: Path) -> None:
+        suffix = folder.name
+        for one in ("kafka0", "kafka1", "out0", "out1"):
+            self._broker().create_topic(f"{one}-{suffix}", 1)
+        told = {"servers": self._broker().bootstrap_servers, "suffix": suffix}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "topics.json").write_text(json.dumps(told))
+
+    def _send(self, topic: str, rows: Sequence[Mapping[str, object]]) -> None:
+        producer = Producer({"bootstrap.servers": self._broker().bootstrap_servers})
+        for row in rows:
+            producer.produce(topic, json.dumps(row).encode())
+        producer.flush()
+
+
+def _topics(folder: Path) -> Mapping[str, str]:
+    found: Mapping[str, str] = json.loads((folder / "topics.json").read_text())
+    return found
 
 
 def ran(spark: SparkSession, query: Query, folder: Path) -> tuple[str, Rows]:
@@ -160,19 +229,36 @@ def ran(spark: SparkSession, query: Query, folder: Path) -> tuple[str, Rows]:
     rows: Rows = Counter()
 
     def keep(frame: DataFrame, _: int) -> None:
-        rows.update(tuple(str(value) for value in row) for row in frame.collect())
+        rows.update(_shown(frame))
 
+    before = _topic_rows(spark, query, folder)
     try:
-        running = _writer(query, spark, folder).foreachBatch(keep).start()
+        writer = query.writer(spark, folder)
+        running = (writer if query.sink else writer.foreachBatch(keep)).start()
         running.awaitTermination()
     except PySparkException as error:
         return str(error)[:300], rows
+    kind, _, name = query.sink.partition(" ")
+    if kind == "kafka":
+        rows = _topic_rows(spark, query, folder) - before
+    elif kind:
+        rows.update(_shown(spark.read.format(kind).load(f"{folder}/{name}")))
     return "", rows
 
 
-def _writer(query: Query, spark: SparkSession, folder: Path) -> DataStreamWriter:
-    stream = query.frame(spark, folder).writeStream.outputMode(query.mode)
-    return stream.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True)
+def _shown(frame: DataFrame) -> list[tuple[str, ...]]:
+    return [tuple(str(value) for value in row) for row in frame.collect()]
+
+
+def _topic_rows(spark: SparkSession, query: Query, folder: Path) -> Rows:
+    """What is in the topic that a query writes to, for all that share it."""
+    kind, _, name = query.sink.partition(" ")
+    if kind != "kafka":
+        return Counter()
+    topics = _topics(folder)
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", topics["servers"])
+    read = reader.option("subscribe", f"{name}-{topics['suffix']}").load()
+    return Counter(_shown(read.select(read.value.cast("string"))))
 
 
 def outcome(spark: SparkSession, bases: Bases, case: Case, folder: Path) -> Outcome:
@@ -181,7 +267,7 @@ def outcome(spark: SparkSession, bases: Bases, case: Case, folder: Path) -> Outc
     location = str(folder / "ck")
     if case.removed:
         shutil.rmtree(folder / "ck" / case.removed)
-    new = case.new.frame(spark, folder)
+    new = case.new.writer(spark, folder) if case.new.sink else case.new.frame(spark, folder)
     without = checks.check(new, location, output_mode=case.new.mode)
     record(spark, case.old, folder)
     before = _files(folder)
@@ -199,7 +285,8 @@ def outcome(spark: SparkSession, bases: Bases, case: Case, folder: Path) -> Outc
 
 def record(spark: SparkSession, query: Query, folder: Path) -> None:
     """A run record of a query, as its runner writes one."""
-    plan = fingerprint.of(query.frame(spark, folder), sinks=(), output_mode=query.mode)
+    frame, sinks, _ = checks.written(query.writer(spark, folder))
+    plan = fingerprint.of(frame, sinks=sinks if query.sink else (), output_mode=query.mode)
     run = folder / ".holdfast/ck/runs/1767225600000-r1"
     run.mkdir(parents=True)
     query_id = json.loads((folder / "ck/metadata").read_text())["id"]

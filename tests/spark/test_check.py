@@ -27,9 +27,11 @@ _FAST = frozenset({
 
 
 @pytest.fixture(scope="module")
-def bases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bases:
-    """Queries that have run, for all cases."""
-    return Bases(spark, tmp_path_factory.mktemp("bases"))
+def bases(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Bases:
+    """Queries that have run, for all cases; a broker is started for the first that needs one."""
+    return Bases(spark, tmp_path_factory.mktemp("bases"), lambda: request.getfixturevalue("broker"))
 
 
 @pytest.mark.parametrize("case", [one for one in CASES if one.name in _FAST], ids=str)

@@ -8,7 +8,7 @@
 A term is a list of name, type and text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from holdfast.decode import log
 from holdfast.model.batch import Unknown
@@ -21,7 +21,7 @@ from holdfast.model.fingerprint import (
     PlanWatermark,
     Term,
 )
-from holdfast.model.json import Json, mapping
+from holdfast.model.json import Json, mapping, sequence
 
 FORMAT = 1
 _TERM = 3
@@ -74,16 +74,16 @@ def decode(value: Json) -> Fingerprint | Unknown:
         return Unknown(reason=f"the recorded plan has the format {found.get('format')}")
     return Fingerprint(
         spark_version=str(found.get("spark_version", "")),
-        sources=tuple(_source(mapping(one)) for one in _sequence(found.get("sources"))),
+        sources=tuple(_source(mapping(one)) for one in sequence(found.get("sources"))),
         watermarks=tuple(
             PlanWatermark(column=str(one.get("column", "")), delay=str(one.get("delay", "")))
-            for one in map(mapping, _sequence(found.get("watermarks")))
+            for one in map(mapping, sequence(found.get("watermarks")))
         ),
-        operators=tuple(_operator(mapping(one)) for one in _sequence(found.get("operators"))),
+        operators=tuple(_operator(mapping(one)) for one in sequence(found.get("operators"))),
         steps=_words(found.get("steps")),
-        columns=_terms(found.get("columns")),
+        columns=terms(found.get("columns")),
         functions=log.texts(found.get("functions")),
-        sinks=tuple(_sink(mapping(one)) for one in _sequence(found.get("sinks"))),
+        sinks=tuple(_sink(mapping(one)) for one in sequence(found.get("sinks"))),
         output_mode=str(found.get("output_mode", "")),
         settings=log.texts(found.get("settings")),
     )
@@ -95,16 +95,16 @@ def _source(found: Mapping[str, Json]) -> PlanSource:
         kind=str(found.get("kind", "")),
         target=str(found.get("target", "")),
         options=log.texts(found.get("options")),
-        columns=_terms(found.get("columns")),
+        columns=terms(found.get("columns")),
     )
 
 
 def _operator(found: Mapping[str, Json]) -> PlanOperator:
     return PlanOperator(
         kind=str(found.get("kind", "")),
-        keys=_terms(found.get("keys")),
-        values=_terms(found.get("values")),
-        stored=_terms(found.get("stored")),
+        keys=terms(found.get("keys")),
+        values=terms(found.get("values")),
+        stored=terms(found.get("stored")),
         details=log.texts(found.get("details")),
         steps=_words(found.get("steps")),
     )
@@ -122,17 +122,14 @@ def _listed(terms: Iterable[Term]) -> list[Json]:
     return [[one.name, one.type, one.text] for one in terms]
 
 
-def _terms(value: Json) -> tuple[Term, ...]:
+def terms(value: Json) -> tuple[Term, ...]:
+    """Terms from lists of name, type and text."""
     return tuple(
         Term(name=str(one[0]), type=str(one[1]), text=str(one[2]))
-        for one in map(_sequence, _sequence(value))
+        for one in map(sequence, sequence(value))
         if len(one) == _TERM
     )
 
 
 def _words(value: Json) -> tuple[str, ...]:
-    return tuple(str(one) for one in _sequence(value))
-
-
-def _sequence(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return tuple(str(one) for one in sequence(value))

@@ -9,10 +9,11 @@ Spark numbers stateful operators from the sink to the sources, so that the topmo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from holdfast.decode.fingerprint import terms
 from holdfast.decode.plan_terms import Terms, expr_id, is_source, type_text
 from holdfast.decode.plan_tree import Tree, tree
 from holdfast.model.fingerprint import PlanOperator, PlanSource, PlanWatermark, Term
-from holdfast.model.json import Json, mapping
+from holdfast.model.json import Json, mapping, sequence
 
 Facts = Mapping[int, Mapping[str, Json]]
 
@@ -154,8 +155,8 @@ class _Reading:
         if node.kind == "Join":
             return self._join(node, steps)
         facts = self._facts.get(node.number, {})
-        keys, values = self._keys(node), self._values(node)
-        types = _texts(facts.get("key_types"))
+        keys, values = self._keys(node), self._values(node) or terms(facts.get("variables"))
+        types = [str(one) for one in sequence(facts.get("key_types"))]
         if len(types) == len(keys):
             keys = tuple(
                 Term(name=one.name, type=known, text=one.text)
@@ -165,7 +166,7 @@ class _Reading:
             kind=_kind(node, keys),
             keys=keys,
             values=values,
-            stored=_stored(facts.get("stored")),
+            stored=terms(facts.get("stored")),
             details=_details(node, self.terms),
             steps=steps,
         )
@@ -297,17 +298,3 @@ def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
 def _named(value: Json) -> str:
     told = mapping(value).get("object") or mapping(value).get("product-class") or value
     return str(told).rstrip("$").rpartition(".")[2].rpartition("$")[2]
-
-
-def _stored(value: Json) -> tuple[Term, ...]:
-    pairs = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return tuple(
-        Term(name=str(one[0]), type=str(one[1]), text="")
-        for one in pairs
-        if isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 2  # noqa: PLR2004
-    )
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return tuple(str(one) for one in listed)

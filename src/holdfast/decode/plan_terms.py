@@ -5,10 +5,10 @@ column of a source by its name, anything that a projection made by the expressio
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from holdfast.decode.plan_tree import Tree
-from holdfast.model.json import Json, mapping
+from holdfast.model.json import Json, mapping, sequence
 
 _SYMBOLS = {
     "EqualTo": "=", "EqualNullSafe": "<=>", "LessThan": "<", "LessThanOrEqual": "<=",
@@ -67,7 +67,7 @@ class Terms:
         """A sliding window is an Expand: each output stands for one expression a copy of a row."""
         output = node.expressions("output")
         told = node.fields.get("projections")
-        rows = told if isinstance(told, Sequence) and not isinstance(told, str) else ()
+        rows = sequence(told)
         for index, column in enumerate(output):
             made = [Tree(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
             cells = [one.expressions("x") for one in made]

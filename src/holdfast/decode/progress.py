@@ -9,14 +9,14 @@ Run records and event logs both keep these parts of Spark's own progress report:
 An event log has each offset as a text with JSON in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.batch import Unknown
 from holdfast.model.events import OperatorProgress, SourceProgress
-from holdfast.model.json import Json
+from holdfast.model.json import Json, sequence
 from holdfast.model.offsets import Unreadable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,12 +24,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def sources(value: Json) -> tuple[SourceProgress, ...]:
     """What each source gave to the batch."""
-    return tuple(_source(json.mapping(one)) for one in _listed(value))
+    return tuple(_source(json.mapping(one)) for one in sequence(value))
 
 
 def operators(value: Json) -> tuple[OperatorProgress, ...]:
     """The state of each operator after the batch."""
-    return tuple(_operator(json.mapping(one)) for one in _listed(value))
+    return tuple(_operator(json.mapping(one)) for one in sequence(value))
 
 
 def numbers(value: Json) -> Mapping[str, int]:
@@ -58,10 +58,6 @@ def time_ms(value: Json) -> int | Unknown:
     if at is None or at.tzinfo is None:
         return Unknown(reason="there is no time")
     return (at - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _listed(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
 def _source(found: Mapping[str, Json]) -> SourceProgress:

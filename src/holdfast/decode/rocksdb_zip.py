@@ -15,7 +15,7 @@ The list of a zip's members stands at its end, so it is read from there.
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from holdfast.decode import log
@@ -75,8 +75,7 @@ def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
 
 
 def _files(value: Json, stored: str) -> tuple[RocksDbFile, ...]:
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return tuple(_file(json.mapping(one), stored) for one in listed)
+    return tuple(_file(json.mapping(one), stored) for one in json.sequence(value))
 
 
 def _file(value: Mapping[str, Json], stored: str) -> RocksDbFile:

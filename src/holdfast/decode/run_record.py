@@ -11,13 +11,13 @@ Only the first line says which run it is, and it is in the first segment alone: 
 from the name of the folder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from holdfast.decode import log, progress
 from holdfast.model.batch import Unknown
 from holdfast.model.events import QueryEvent, QueryProgress, QueryStarted, QueryTerminated
 from holdfast.model.ids import BatchId, QueryId, RunId
-from holdfast.model.json import Json
+from holdfast.model.json import Json, sequence
 from holdfast.model.offsets import Unreadable
 
 
@@ -48,7 +48,6 @@ def _started(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreada
     query_id, name, sources = (found.get(key) for key in ("query_id", "name", "sources"))
     if not isinstance(query_id, str):
         return Unreadable(reason="the start of a run has no query id")
-    listed = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else ()
     return QueryStarted(
         at_ms=progress.whole(found.get("at_ms"), "time"),
         query_id=QueryId(query_id),
@@ -58,7 +57,7 @@ def _started(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreada
         location=progress.words(found.get("location"), "location"),
         sink=progress.words(found.get("sink"), "sink"),
         output_mode=progress.words(found.get("output_mode"), "output mode"),
-        sources=tuple(one for one in listed if isinstance(one, str)),
+        sources=tuple(one for one in sequence(sources) if isinstance(one, str)),
         settings=log.texts(found.get("configuration")),
         record=found,
     )

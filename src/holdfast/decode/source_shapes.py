@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.json import Json
+from holdfast.model.json import Json, sequence
 from holdfast.model.source_offset import (
     AutoLoaderOffset,
     Basis,
@@ -229,8 +229,7 @@ def sequential_union(value: Json) -> SequentialUnionOffset | None:
 
 
 def _texts(value: Json) -> tuple[str, ...]:
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return tuple(one for one in listed if isinstance(one, str))
+    return tuple(one for one in sequence(value) if isinstance(one, str))
 
 
 def _numbers(value: Json) -> dict[int, int] | None:

@@ -18,6 +18,7 @@ from holdfast.diagnose.changes import (
     sinks,
     sources,
     steps,
+    variables,
     versions,
     watermarks,
 )
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     aggregates.asked,
     joins.asked,
     arbitrary.asked,
+    variables.asked,
     watermarks.asked,
     steps.asked,
     functions.asked,

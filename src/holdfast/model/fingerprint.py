@@ -46,8 +46,9 @@ class PlanWatermark:
 class PlanOperator:
     """One stateful operator, numbered as Spark numbers it, by its name in Spark's metadata.
 
-    `keys` find a row of the state. `values` are what is kept for them: aggregates, or the columns
-    of a join. `stored` is the type of each column of the value, where the plan tells it. `details`
+    `keys` find a row of the state. `values` are what is kept for them: aggregates, the columns of a
+    join, or the variables of a processor, each with its kind and the milliseconds that it lives as
+    the text. `stored` is the type of each column of the value, where the plan tells it. `details`
     are the rest of what it is: join type, condition, timeout. `steps` are what happens to rows on
     the way from the sources, or from the operator below.
     """

@@ -21,3 +21,8 @@ def parse(text: str) -> Json:
 def mapping(value: Json) -> Mapping[str, Json]:
     """The value if it is an object, an empty object otherwise."""
     return value if isinstance(value, Mapping) else {}
+
+
+def sequence(value: Json) -> Sequence[Json]:
+    """The value if it is a list, an empty one otherwise."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()

@@ -39,7 +39,7 @@ def check(
     if isinstance(query, DataFrame):
         result = query
     else:
-        result, sinks, mode = _written(query)
+        result, sinks, mode = written(query)
     if not result.isStreaming:
         raise OptionInvalid(
             "expected a streaming DataFrame to check, found one that is not",
@@ -68,8 +68,8 @@ def looked(location: str, storage: Mapping[str, str]) -> Evidence | None:
     )
 
 
-def _written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
-    """What a writer would be started with. It has no public way to say so."""
+def written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
+    """The query, the sink and the output mode of a writer, which has no public way to say so."""
     java = writer._jwrite  # noqa: SLF001
     told = {str(one.getName()): one for one in java.getClass().getDeclaredFields()}
     fields: dict[str, JavaObject] = {}

@@ -19,6 +19,7 @@ from holdfast.model.definition import Job
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact
+from holdfast.run import processors
 from holdfast.run.locations import path_of
 from holdfast.storage import urls
 
@@ -64,7 +65,7 @@ def taken(
             Term(name=str(one.name()), type=str(one.dataType().catalogString()), text=text)
             for one, text in zip(_listed(plan.output()), found.texts, strict=False)
         ),
-        functions=dict(_functions(plan, spark)),
+        functions=_functions(plan, spark),
         sinks=tuple(sinks),
         output_mode=output_mode,
         settings=dict(_settings(own)),
@@ -128,8 +129,19 @@ def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
         case "StreamingRelationV2":
             given = node.extraOptions().asCaseSensitiveMap()
             return _source(node, str(node.sourceName()), {str(k): str(given[k]) for k in given})
+        case "TransformWithStateInPySpark" | "TransformWithStateInPandas":
+            return {"variables": _variables(node, spark)}
         case _:
             return {}
+
+
+def _variables(node: "JavaObject", spark: "SparkSession") -> list[Json]:
+    """What a processor declares to keep; nothing where it cannot be asked."""
+    with suppress(Exception):  # whatever a user's class does
+        processor = processors.processor_of(_loaded(node.functionExpr(), spark))
+        if processor is not None:
+            return [[one.name, one.type, one.text] for one in processors.variables(processor)]
+    return []
 
 
 def _source(node: "JavaObject", provider: str, options: Mapping[str, str]) -> Mapping[str, Json]:
@@ -177,29 +189,47 @@ def _stored(node: "JavaObject") -> list[Json]:
                 columns = _listed(part.aggregateFunction().aggBufferAttributes())
                 found.setdefault(
                     str(part.canonicalized().toString()),
-                    [[str(c.name()), str(c.dataType().catalogString())] for c in columns],
+                    [[str(c.name()), str(c.dataType().catalogString()), ""] for c in columns],
                 )
     return [column for columns in found.values() for column in columns]
 
 
-def _functions(plan: "JavaObject", spark: "SparkSession") -> Iterator[tuple[str, str]]:
+def _functions(plan: "JavaObject", spark: "SparkSession") -> Mapping[str, str]:
+    """Every Python function of a plan with a digest; those of one name have one together."""
+    found: dict[str, str] = {}
     for node in _walked(plan) if _FUNCTION in str(plan.toJSON()) else ():
         for expression in _listed(node.expressions()):
             for part in _walked(expression):
                 if str(part.getClass().getSimpleName()) == _FUNCTION:
-                    yield str(part.name()), _digest(part, spark)
+                    name, digest = _digest(part, spark)
+                    found[name] = f"{found[name]} {digest}" if name in found else digest
+    version = ".".join(platform.python_version_tuple()[:2])
+    return {name: f"{version} {digest}" if digest.strip() else "" for name, digest in found.items()}
 
 
-def _digest(function: "JavaObject", spark: "SparkSession") -> str:
-    """A digest of a Python function's own code; empty where it cannot be had."""
+def _digest(function: "JavaObject", spark: "SparkSession") -> tuple[str, str]:
+    """The name of a Python function and a digest of its own code; empty where it is not to be had.
+
+    For a processor of `transformWithState` Spark calls a function of its own: the class tells.
+    """
+    name = str(function.name())
     with suppress(Exception):  # whatever a user's function needs to be loaded
-        tags = spark._jvm.scala.reflect.ClassTag  # type: ignore[union-attr]  # noqa: SLF001
-        command = function.func().command().toArray(tags.Byte())
-        loaded = pickle.loads(bytes(command))  # noqa: S301  this process has pickled it
-        called = loaded[0] if isinstance(loaded, tuple) else loaded
-        code = hashlib.sha256("\n".join(_code(called)).encode()).hexdigest()[:_SHORT]
-        return f"{'.'.join(platform.python_version_tuple()[:2])} {code}"
-    return ""
+        called = _loaded(function, spark)
+        processor = processors.processor_of(called)
+        parts = [called] if processor is None else processors.methods(processor)
+        code = "\n".join(line for part in parts for line in _code(part))
+        name = name if processor is None else type(processor).__name__
+        return name, hashlib.sha256(code.encode()).hexdigest()[:_SHORT]
+    return name, ""
+
+
+def _loaded(function: "JavaObject", spark: "SparkSession") -> Callable[..., object]:
+    """A copy of the function, as a worker gets it."""
+    tags = spark._jvm.scala.reflect.ClassTag  # type: ignore[union-attr]  # noqa: SLF001
+    command = function.func().command().toArray(tags.Byte())
+    loaded = pickle.loads(bytes(command))  # noqa: S301  this process has pickled it
+    called: Callable[..., object] = loaded[0] if isinstance(loaded, tuple) else loaded
+    return called
 
 
 def _code(called: Callable[..., object]) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _by_schema(change: Change) -> Iterator[Finding | NotAssessed]:
             yield _types(number, seen.file, seen.value, now.stored)
         elif [one.name for one in seen.value] != [one.name for one in now.stored]:
             yield _other(number, seen.file, seen.value, now.stored)
-    if any(one.values for one in change.new.operators):
+    if any(one.kind in _AGGREGATES for one in change.new.operators):
         yield NotAssessed(
             question="whether the aggregates are of the same columns",
             reason="no run record holds the plan of the query; only how they are kept was compared",

@@ -1,7 +1,7 @@
 """Stage 3: is state of the user's own making the same?
 
-State of `applyInPandasWithState` has one type. What `transformWithState` keeps is declared when
-its processor starts, so that only its modes can be compared before that.
+State of `applyInPandasWithState` has one type. Of `transformWithState` these are the modes; what
+it keeps is for `variables`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.diagnose.changes import difference, operators
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
 from holdfast.model.evidence import OperatorSeen
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Change, Code, Finding, Severity
 from holdfast.model.fingerprint import PlanOperator
 from holdfast.model.json import mapping
 
@@ -17,18 +17,13 @@ _NO_TIMEOUT = "NoTimeout"
 _MODES = {"time mode": "timeMode", "output mode": "outputMode"}
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def asked(change: Change) -> Iterator[Finding]:
     """State, timeouts and modes."""
     for number, was, now in operators.same(change):
         yield from _state(number, difference.record(change), was, now)
     for seen in change.evidence.operators:
         if seen.operator < len(change.new.operators):
             yield from _modes(seen, change.new.operators[seen.operator])
-    if any(one.kind.startswith("transformWithState") for one in change.new.operators):
-        yield NotAssessed(
-            question="whether the state variables of transformWithState are the old ones",
-            reason="a processor declares them when it starts",
-        )
 
 
 def _state(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanSink
 
 _FILES = frozenset({"FileSink", "parquet", "json", "csv", "orc", "text"})
-_COMPLETE = "complete"
+_STREAMS = frozenset({"kafka"})
 
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
@@ -32,20 +32,31 @@ def _sinks(change: Change) -> Iterator[Finding | NotAssessed]:
         return
     if old.sinks == new:
         return
-    files = any(one.kind in _FILES for one in new)
+    severity, text = _meaning(new)
     yield difference.found(
         Code.SINK_CHANGED,
-        Severity.LOSES if files else Severity.UNDEFINED,
+        severity,
         "The sink is another one: it gets what comes from now on, and nothing of what was written"
-        " before" + (", and Spark's file sink allows no change of its place." if files else "."),
+        f" before{text}",
         where=difference.record(change),
         was=_shown(old.sinks),
         now=_shown(new),
-        remedies=(
+        remedies=()
+        if severity is Severity.NOTE
+        else (
             difference.TAKE_BACK,
             "accept it, if the new sink already holds the batches that are done",
         ),
     )
+
+
+def _meaning(new: Sequence[PlanSink]) -> tuple[Severity, str]:
+    """What Spark's documentation says of a new sink, by its kind."""
+    if any(one.kind in _FILES for one in new):
+        return Severity.LOSES, ", and Spark's file sink allows no change of its place."
+    if all(one.kind in _STREAMS for one in new):
+        return Severity.NOTE, ", which Spark allows for a topic."
+    return Severity.UNDEFINED, "."
 
 
 def _mode(change: Change) -> Iterator[Finding | NotAssessed]:

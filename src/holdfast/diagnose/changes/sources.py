@@ -3,6 +3,7 @@
 An offset entry holds one line a source, by its place in the plan, and neither kind nor name.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
@@ -14,6 +15,7 @@ from holdfast.model.source_offset import KafkaOffset
 
 _SHAPES = frozenset({"files", "Kafka", "Delta", "rate", "rate-micro-batch", "socket"})
 _GLOB = frozenset("*?[{")
+_NAMES = re.compile(r"[\w.,\- ]+")
 
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
@@ -86,10 +88,7 @@ def _target(change: Change, index: int, was: PlanSource, now: PlanSource) -> Fin
     elif now.kind == "Delta":
         severity, text = Severity.BLOCKS, "another table has another id, and Delta refuses it."
     elif now.kind == "Kafka":
-        text = (
-            "a topic that was added is read from its beginning, and one that was taken out stops"
-            " the start, unless `failOnDataLoss` is false."
-        )
+        severity, text = _topics(was, now)
     return difference.found(
         Code.SOURCE_TARGET_CHANGED,
         severity,
@@ -101,12 +100,34 @@ def _target(change: Change, index: int, was: PlanSource, now: PlanSource) -> Fin
     )
 
 
+def _topics(was: PlanSource, now: PlanSource) -> tuple[Severity, str]:
+    """A pattern may match the same topics; of names it is known which have come and gone."""
+    named = _NAMES.fullmatch(was.target) and _NAMES.fullmatch(now.target)
+    if not named or _split(was.target) <= _split(now.target):
+        return Severity.UNDEFINED, "a topic that was added is read from its beginning."
+    if _option(now, "failondataloss").lower() == "false":
+        text = (
+            "what was not yet read of a topic that is gone never is, since `failOnDataLoss` is"
+            " false, and one that was added is read from its beginning."
+        )
+        return Severity.LOSES, text
+    return Severity.BLOCKS, "Spark refuses offsets of a topic that it no longer reads."
+
+
+def _split(target: str) -> set[str]:
+    return {one.strip() for one in target.split(",")}
+
+
+def _option(source: PlanSource, key: str) -> str:
+    return next((value for name, value in source.options.items() if name.lower() == key), "")
+
+
 def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
     """Without a record: Kafka's offsets name their topics, and a file source lists its files."""
     for seen, new in zip(change.evidence.sources, change.new.sources, strict=True):
         if isinstance(seen.offset, KafkaOffset):
             topics = {one.topic for one in seen.offset.partitions}
-            wanted = {one.strip() for one in new.target.split(",")}
+            wanted = _split(new.target)
             if topics and wanted and not wanted & topics:
                 yield difference.found(
                     Code.SOURCE_TARGET_CHANGED,

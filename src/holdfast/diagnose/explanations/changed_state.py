@@ -80,8 +80,16 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         spark=_BY_TYPE,
         cures="None is needed if each place still means the same.",
     ),
+    Code.STATE_VARIABLES_CHANGED: Explanation(
+        meaning="A processor of `transformWithState` has other state variables.",
+        causes="A variable was renamed, added or removed. Each is found by its name alone.",
+        spark=(("4.0 and later", "starts a variable empty that it does not find, and is silent"),),
+        cures="Keep the old name. A new variable needs no cure if empty is right for keys that had"
+        " rows before; one that is gone needs none, or `deleteIfExists` in `init` to make room.",
+    ),
     Code.TIMEOUT_CHANGED: Explanation(
-        meaning="State of your own has another kind of timeout or time mode.",
+        meaning="State of your own has another kind of timeout or time mode, or lives for another"
+        " time.",
         causes="A change from processing time to event time, say.",
         spark=(
             (_ALL, "refuses it where one of both is none: a column more or less"),
