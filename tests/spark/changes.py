@@ -208,7 +208,7 @@ CASES = (
     _case("tables swapped", TABLES, replace(TABLES, reads=("delta1", "delta0")), UNSAFE,
           Code.SOURCES_SWAPPED),
     _case("another beginning of a table", TABLE, replace(
-        TABLE, options={"startingVersion": "2"}), SAFE, Code.SOURCE_OPTION_CHANGED),
+        TABLE, options={"startingVersion": "0"}), SAFE, Code.SOURCE_OPTION_CHANGED),
     _case("changed files of a table", TABLE, replace(
         TABLE, options={"skipChangeCommits": "true"}), UNDEFINED, Code.SOURCE_OPTION_CHANGED),
     _case("table to files", TABLE, PLAIN, UNSAFE, Code.SOURCE_KIND_CHANGED),

@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 from confluent_kafka import Producer
 from deltalake import write_deltalake
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -236,13 +237,13 @@ def ran(spark: SparkSession, query: Query, folder: Path) -> tuple[str, Rows]:
         writer = query.writer(spark, folder)
         running = (writer if query.sink else writer.foreachBatch(keep)).start()
         running.awaitTermination()
-    except PySparkException as error:
+        kind, _, name = query.sink.partition(" ")
+        if kind == "kafka":
+            rows = _topic_rows(spark, query, folder) - before
+        elif kind:
+            rows.update(_shown(spark.read.format(kind).load(f"{folder}/{name}")))
+    except (PySparkException, Py4JJavaError) as error:
         return str(error)[:300], rows
-    kind, _, name = query.sink.partition(" ")
-    if kind == "kafka":
-        rows = _topic_rows(spark, query, folder) - before
-    elif kind:
-        rows.update(_shown(spark.read.format(kind).load(f"{folder}/{name}")))
     return "", rows
 
 

@@ -10,7 +10,7 @@ from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanOperator
 
-_JOIN = "symmetricHashJoin"
+_STRUCT = "create_named_struct("
 
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
@@ -21,8 +21,22 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     for number, was, now in operators.same(change):
         if difference.types(was.keys) != difference.types(now.keys):
             yield _types(number, difference.record(change), was, now)
-        elif [one.text for one in was.keys] != [one.text for one in now.keys]:
+        elif [_unnamed(one.text) for one in was.keys] != [_unnamed(one.text) for one in now.keys]:
             yield _other(number, difference.record(change), was, now)
+
+
+def _unnamed(text: str) -> str:
+    """A key that is a struct, without the names of its fields: the state does not hold them."""
+    if not text.startswith(_STRUCT) or not text.endswith(")"):
+        return text
+    parts, depth = [""], 0
+    for mark in text[len(_STRUCT) : -1]:
+        depth += {"(": 1, ")": -1}.get(mark, 0)
+        if mark == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return f"struct({','.join(parts[1::2])})"
 
 
 def _types(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:

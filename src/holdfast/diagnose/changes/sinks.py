@@ -53,7 +53,10 @@ def _sinks(change: Change) -> Iterator[Finding | NotAssessed]:
 def _meaning(new: Sequence[PlanSink]) -> tuple[Severity, str]:
     """What Spark's documentation says of a new sink, by its kind."""
     if any(one.kind in _FILES for one in new):
-        return Severity.LOSES, ", and Spark's file sink allows no change of its place."
+        return (
+            Severity.LOSES,
+            ": and a folder of Spark's file sink that does not begin with batch 0 cannot be read.",
+        )
     if all(one.kind in _STREAMS for one in new):
         return Severity.NOTE, ", which Spark allows for a topic."
     return Severity.UNDEFINED, "."
