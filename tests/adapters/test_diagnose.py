@@ -81,6 +81,20 @@ def _commits_and_no_offsets(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@_shows(Code.OFFSETS_EDITED)
+def _an_entry_that_no_run_has_seen(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    recorded(location)
+    segment = next((folder / ".holdfast/c/runs").iterdir()) / "000001.jsonl"
+    progress = {
+        "event": "progress", "at_ms": 1_767_225_601_000, "batch": 2, "rows": 1,
+        "sources": [{"description": "files", "startOffset": {"logOffset": 1},
+                     "endOffset": {"logOffset": 7}, "numInputRows": 1}],
+    }  # fmt: skip
+    segment.write_text(segment.read_text() + json.dumps(progress) + "\n")
+    return diagnosed(location)
+
+
 @_shows(Code.LOCATION_NOT_EMPTY)
 def _state_and_no_logs(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=0, committed=0)

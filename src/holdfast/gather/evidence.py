@@ -125,6 +125,7 @@ def evidence(
         not_empty=frozenset(found.not_empty & {"offsets", "commits", "state"}),
         leftover_checksums=source_logs.leftover_checksums(found),
         plan=seen.told.plan,
+        recorded_ends=seen.told.ends,
     )
 
 

@@ -132,6 +132,9 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.rows, int):
         # A batch without data reports again under the id of the one that comes next.
         history.rows[event.batch] = max(event.rows, history.rows.get(event.batch, 0))
+        if event.rows > 0:
+            ends = tuple(one.end for one in event.sources)
+            history.ends[event.batch] = Known(value=ends, read_from=(path,))
     if isinstance(event.sink, str) and history.sink is None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources

@@ -10,6 +10,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, Start
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
+from holdfast.model.json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class History:
     state_rows: dict[str, int] = field(default_factory=dict)
     starts: dict[RunId, Start] = field(default_factory=dict)
     plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
+    ends: dict[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
+    """Where each batch with rows ended, a source each."""
 
     @property
     def plan(self) -> Known[Fingerprint] | Unknown:

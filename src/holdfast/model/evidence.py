@@ -9,7 +9,7 @@ A fact is one of four things, and which one is never guessed:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
@@ -251,6 +251,8 @@ class Evidence:
     """Files that are gone and have left their hidden checksum: Spark cannot write them again."""
     plan: Known[Fingerprint] | Unknown = NOT_RECORDED
     """The query that last ran a batch, as its run record tells."""
+    recorded_ends: Mapping[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
+    """Where batches ended, a source each, as those told it who saw them run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,20 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Start it. Where the sink has no ledger, look first whether it holds the batch.",
     ),
+    Code.OFFSETS_EDITED: Explanation(
+        meaning="An entry of the offset log names another end of a batch than the one to which the"
+        " batch ran, by a run record or an event log.",
+        causes="Somebody edited the entry, or the checkpoint was rewound, and the batch planned"
+        " anew with another range.",
+        spark=(
+            (
+                _ALL,
+                "takes the entry as it is: no checksum covers the offset log",
+            ),
+        ),
+        cures="Restore the entry. If the query was moved on purpose, see to it that the sink has"
+        " neither kept what comes again nor misses what does not.",
+    ),
     Code.BATCHES_SKIPPED: Explanation(
         meaning="Several batches are planned and not committed. Only the last one runs again.",
         causes="Commits were deleted by hand, or lost with storage that did not last. Deleting"

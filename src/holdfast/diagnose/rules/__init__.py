@@ -3,6 +3,7 @@
 identity.py        does the checkpoint know which query it belongs to?
 damage.py          which files cannot be read, and does a start read them?
 disagreement.py    do the two logs agree on what is done?
+edited.py          does the offset log say what the runs have seen?
 continuity.py      are entries missing inside a log?
 pending.py         is a batch planned and not committed?
 asynchronous.py    was asynchronous progress tracking turned off half way?

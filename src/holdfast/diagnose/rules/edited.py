@@ -1,0 +1,38 @@
+"""Stage 3: does the offset log still say what the runs of the query have seen?
+
+No checksum covers it: an entry that was changed by hand is taken for the truth.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.json import canonical
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """The newest entries beside what was recorded of the same batches."""
+    evidence = seen.evidence
+    for batch, entry in sorted(evidence.offset_entries.items()):
+        known = evidence.recorded_ends.get(batch)
+        if known is None or len(known.value) != len(entry.sources):
+            continue
+        for source, ran in zip(entry.sources, known.value, strict=True):
+            if canonical(source.offset) == canonical(ran):
+                continue
+            yield Finding(
+                code=Code.OFFSETS_EDITED,
+                severity=Severity.UNDEFINED,
+                text=f"Batch {batch} ran to another offset of source {source.source} than its entry"
+                " says now: rows are read again, or never.",
+                clues=(
+                    Clue(
+                        file=f"offsets/{batch}",
+                        expected=f"{canonical(ran)}, as in `{known.read_from[0]}`",
+                        found=canonical(source.offset),
+                    ),
+                ),
+                remedies=(
+                    f"restore `offsets/{batch}` from a copy of the checkpoint",
+                    "or accept it, if somebody moved the query on purpose and the sink knows",
+                ),
+            )
