@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
-from holdfast.errors import HoldfastError
 from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
@@ -62,7 +61,7 @@ def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admi
     try:
         for job in _in_order(jobs):
             taken.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
-    except HoldfastError:
+    except BaseException:  # whatever it is, the next start must not wait for a lease
         release(base, taken)
         raise
     return Admitted(pipeline=pipeline, base=base, jobs=tuple(taken))

@@ -177,7 +177,7 @@ class Running:
         if isinstance(plan, Unknown):
             self._say(f"{runner.job.name}: not compared with its checkpoint: {plan.reason}")
             return
-        for one in judging.of_query(runner.job.name, looked, plan, self._wishes.accepted):
+        for one in judging.of_query(runner.job, looked, plan, self._wishes.accepted):
             self._say(f"{runner.job.name}: {one.code}: {one.text}")
 
     def _look(self, runner: Runner) -> None:

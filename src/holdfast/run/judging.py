@@ -15,12 +15,13 @@ from holdfast.diagnose import check as checks
 from holdfast.diagnose import diagnosis, restart
 from holdfast.errors import InspectionRefused, StartUnsafe
 from holdfast.gather import looking, surroundings
+from holdfast.model import json
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
 from holdfast.model.definition import Job
 from holdfast.model.evidence import NO_BATCH, Absent, Evidence, LedgerSeen
 from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
-from holdfast.model.ids import JobName, OutputName
+from holdfast.model.ids import OutputName
 from holdfast.model.spark_version import SparkVersion
 from holdfast.run import check
 
@@ -55,7 +56,7 @@ def of_checkpoint(
         Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)
     )
     left = (one for one in found.findings if not _harmless(one, job))
-    _refuse(job.name, left, accepted, f"holdfast diagnose {looked.location.value}")
+    _refuse(job, left, accepted, f"holdfast diagnose {looked.location.value}")
 
 
 def _harmless(one: Finding, job: Job) -> bool:
@@ -65,15 +66,15 @@ def _harmless(one: Finding, job: Job) -> bool:
 
 
 def of_query(
-    job: JobName, looked: Evidence, new: Fingerprint, accepted: frozenset[str]
+    job: Job, looked: Evidence, new: Fingerprint, accepted: frozenset[str]
 ) -> tuple[Finding, ...]:
     """Raise if the query must not start from the checkpoint; tells what Spark leaves undefined."""
-    found = checks.checked(job, Change(evidence=looked, new=new)).findings
-    _refuse(job, found, accepted, f"holdfast check MODULE --job {job}")
+    found = checks.checked(job.name, Change(evidence=looked, new=new)).findings
+    _refuse(job, found, accepted, f"holdfast check {job.declared.file} --job {job.name}")
     return tuple(one for one in found if one.severity is Severity.UNDEFINED)
 
 
-def _refuse(job: JobName, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:
+def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:
     against = [
         one for one in findings if one.severity in checks.UNSAFE and one.code not in accepted
     ]
@@ -82,10 +83,15 @@ def _refuse(job: JobName, findings: Iterable[Finding], accepted: frozenset[str],
     told = " ".join(f"{one.code}: {one.text}" for one in against[:_MOST_TOLD])
     codes: Sequence[str] = list(dict.fromkeys(one.code.value for one in against))
     cure = against[0].remedies[0] if against[0].remedies else "see what cures it"
+    # What is declared in a file is run by the command; the rest by `holdfast.once`.
+    accept = (
+        " ".join(f"--accept {code}" for code in codes)
+        if job.declared.line
+        else f"accept={json.canonical(codes)}"
+    )
     raise StartUnsafe(
-        f"expected a safe start of job `{job}`, found {told}",
-        hint=f"{cure}; see more with `{more}`, or start it all the same with"
-        f" `{' '.join(f'--accept {code}' for code in codes)}`",
+        f"expected a safe start of job `{job.name}`, found {told}",
+        hint=f"{cure}; see more with `{more}`, or start it all the same with `{accept}`",
     )
 
 

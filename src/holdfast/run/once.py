@@ -44,13 +44,15 @@ def once(
     checkpoint: str,
     storage: Mapping[str, str] | None = None,
     adopt: bool = False,
+    accept: Sequence[str] = (),
     dev: bool = False,
 ) -> "Once":
     """A function for `foreachBatch` that writes each batch exactly once.
 
     `checkpoint` is the query's own `checkpointLocation`. `adopt` is for the first start with a
-    checkpoint that has batches from before: it takes a sink that knows none of them. `dev` allows
-    a checkpoint on storage that does not last.
+    checkpoint that has batches from before: it takes a sink that knows none of them. `accept` are
+    codes of findings in spite of which it starts. `dev` allows a checkpoint on storage that does
+    not last.
     """
     outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
     for output in outputs:
@@ -74,7 +76,7 @@ def once(
     declaration = Declaration(
         name=name, checkpoints=base, settings={}, storage=dict(storage or {}), jobs=(job,)
     )
-    return Once(declaration, adopt=adopt, dev=dev)
+    return Once(declaration, adopt=adopt, accept=frozenset(accept), dev=dev)
 
 
 class Once:
@@ -83,10 +85,13 @@ class Once:
     One object serves one query at a time; `close` gives the lease up, as does the process's end.
     """
 
-    def __init__(self, declaration: Declaration, *, adopt: bool, dev: bool) -> None:
+    def __init__(
+        self, declaration: Declaration, *, adopt: bool, accept: frozenset[str], dev: bool
+    ) -> None:
         self._declaration = declaration
         self._job = declaration.jobs[0]
         self._adopt = adopt
+        self._accept = accept
         self._dev = dev
         self._writer: BatchWriter | None = None
         self._lost = threading.Event()
@@ -135,16 +140,16 @@ class Once:
         return query.BatchWriter(admitted.outputs, reader)
 
     def _accepted(self) -> frozenset[str]:
-        """What may be lacking: with `adopt`, every batch, but not only some of them."""
+        """What was accepted; with `adopt` also a sink without any batch, but not without some."""
         from holdfast.model.ids import Generation  # noqa: PLC0415
         from holdfast.run import query  # noqa: PLC0415  a declaration needs no pyspark
 
         if not self._adopt:
-            return frozenset()
+            return self._accept
         opened = query.opened_outputs(self._job, Generation(1), self._declaration.storage)
         ledgers = [output.ledgered.last_written() for output in opened if output.ledgered]
         new = all(isinstance(last, Nothing) for last in ledgers)
-        return frozenset({"SINK_BEHIND"}) if new else frozenset()
+        return self._accept | {"SINK_BEHIND"} if new else self._accept
 
 
 def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSession") -> None:
