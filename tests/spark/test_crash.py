@@ -33,12 +33,11 @@ CASES = {
     "files": ("planned@0", "writing@1", "written@2"),
 }
 FROM_KAFKA = {
-    "append": POINTS,
+    "append": ("planned@0", "staged@1"),
     "merge": ("writing@0", "written@1"),
-    "files": ("writing@0", "written@1"),
 }
 EVERY_POINT = tuple(f"{point}@{n}" for n in (0, 2) for point in ("planned", "writing", "written"))
-ONLY_IN_PROVE = ("append-partitioned", "merge-spark")
+ONLY_IN_PROVE = ("append-partitioned", "append-spark", "merge-spark")
 
 
 @pytest.mark.parametrize("sink", [sink for sink in CASES if sink not in ONLY_IN_PROVE])

@@ -36,7 +36,8 @@ def test_of_two_drivers_started_at_once_one_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "sink", ["append", "merge", pytest.param("append-spark", marks=pytest.mark.prove)]
+    "sink",
+    ["append", *(pytest.param(one, marks=pytest.mark.prove) for one in ("merge", "append-spark"))],
 )
 def test_a_driver_that_wakes_after_its_lease_commits_nothing(tmp_path: Path, sink: str) -> None:
     land(tmp_path)
