@@ -403,3 +403,11 @@ def test_the_report(tmp_path: Path) -> None:
         "job", "location", "verdict", "first_start", "changes", "not_assessed",
     }  # fmt: skip
     assert said["jobs"][0]["changes"][0]["evidence"][0]["expected"] == "k string"
+
+
+def test_what_nobody_can_tell_is_told(tmp_path: Path) -> None:
+    own = replace(TOPIC, kind="weather", target="")
+    new = replace(OLD, sources=(own,), steps=("join LeftOuter, (k = k)",))
+    said = {one.question for one in checked(tmp_path, new, new).not_assessed}
+    assert "whether a table that the stream is joined with holds what it held" in said
+    assert any("source 0 (weather)" in one for one in said)

@@ -22,15 +22,15 @@ def _land(home: Path, number: int) -> None:
     (home / f"landing/{number}.json").write_text(json.dumps({"n": number}))
 
 
-def _ran(spark: SparkSession, home: Path) -> list[int]:
+def _ran(spark: SparkSession, home: Path, kind: str = "parquet") -> list[int]:
     """Run to the end of the input, one file a batch: all that is in the sink then."""
     session = spark.newSession()  # whose listener hears of no other test
     holdfast.record(session)
     rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
-    stream = rows.json(f"{home}/landing").writeStream.format("parquet")
+    stream = rows.json(f"{home}/landing").writeStream.format(kind)
     stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
     stream.start(f"{home}/out").awaitTermination()
-    return sorted(int(row.n) for row in spark.read.parquet(f"{home}/out").collect())
+    return sorted(int(row.n) for row in spark.read.format(kind).load(f"{home}/out").collect())
 
 
 def test_an_offset_that_somebody_has_edited(spark: SparkSession, tmp_path: Path) -> None:
@@ -64,10 +64,11 @@ def test_a_new_checkpoint_over_the_old_folder(spark: SparkSession, tmp_path: Pat
     assert _ran(spark, tmp_path) == [0, 1, 2], "Spark has noticed"
 
 
-def test_a_rewound_checkpoint_over_the_old_folder(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_rewound_checkpoint(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     for number in range(4):
         _land(tmp_path, number)
-    assert _ran(spark, tmp_path) == [0, 1, 2, 3]
+    assert _ran(spark, tmp_path, kind) == [0, 1, 2, 3]
     for batch in (2, 3):
         for log in ("offsets", "commits"):
             (tmp_path / f"ck/{log}/{batch}").unlink()
@@ -76,4 +77,4 @@ def test_a_rewound_checkpoint_over_the_old_folder(spark: SparkSession, tmp_path:
     assert Code.SINK_AHEAD in codes(found)
     assert found.judgement is Judgement.UNSAFE
     _land(tmp_path, 4)
-    assert _ran(spark, tmp_path) == [0, 1, 2, 3], "Spark has noticed: row 4 is lost"
+    assert _ran(spark, tmp_path, kind) == [0, 1, 2, 3], "Spark has noticed: row 4 is lost"

@@ -55,6 +55,17 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
         )
     if not changed:
         yield from _targets(change)
+        yield from _opaque(change)
+
+
+def _opaque(change: Change) -> Iterator[NotAssessed]:
+    for index, one in enumerate(change.new.sources):
+        if one.kind not in _SHAPES:
+            yield NotAssessed(
+                question=f"whether source {index} ({_described(one)}) still takes its offsets for"
+                " what they were",
+                reason="only its own code knows what they mean",
+            )
 
 
 def _targets(change: Change) -> Iterator[Finding | NotAssessed]:

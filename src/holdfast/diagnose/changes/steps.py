@@ -12,6 +12,7 @@ from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import Term
 
 _JOIN = "symmetricHashJoin"
+_WITH_A_TABLE = "join "
 # Spark moves filters from above to below them.
 _PASSED = frozenset({"stateStoreSave", "sessionWindowStateStoreSaveExec", _JOIN})
 
@@ -19,6 +20,12 @@ _PASSED = frozenset({"stateStoreSave", "sessionWindowStateStoreSaveExec", _JOIN}
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     """Steps before each operator, after the last, and the columns of the result."""
     old, new = change.old, change.new
+    every = [*new.steps, *(step for operator in new.operators for step in operator.steps)]
+    if any(step.startswith(_WITH_A_TABLE) for step in every):
+        yield NotAssessed(
+            question="whether a table that the stream is joined with holds what it held",
+            reason="no checkpoint and no record tells what was in it",
+        )
     if old is None:
         yield NotAssessed(
             question="whether filters and projections are the old ones",
