@@ -54,6 +54,8 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
 
 def _partitions(change: Change) -> Iterator[Finding]:
     """The number of partitions where nothing keeps the old one, and another is asked for."""
+    if change.new.spark_version != unpinned.FORGETS:
+        return
     wish = change.new.settings.get(unpinned.SHUFFLE, "")
     for operator, was in unpinned.partitions(change.evidence).items():
         if wish.isdecimal() and int(wish) != was:
@@ -66,7 +68,10 @@ def _partitions(change: Change) -> Iterator[Finding]:
                 where=f"offsets/{change.evidence.batches.last_planned}",
                 was=str(was),
                 now=wish,
-                remedies=(f"keep it: `--set {unpinned.SHUFFLE}={was}`",),
+                remedies=(
+                    f"keep it: `--set {unpinned.SHUFFLE}={was}`",
+                    "start it with Spark 4.2.1, which finds the number in the state",
+                ),
             )
 
 

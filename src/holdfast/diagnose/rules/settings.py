@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from holdfast.diagnose import unpinned
 from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.spark_version import SparkVersion
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_V4_2 = SparkVersion(4, 2)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -45,15 +47,17 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
 
 def _partitions(seen: Seen, file: str) -> Iterator[Finding]:
     """Partitions whose number nothing keeps: another one than theirs is asked for, or none."""
+    if seen.restart.starting.spark != _V4_2:
+        return
     wish = seen.surroundings.asked.get(unpinned.SHUFFLE, "")
     for operator, was in unpinned.partitions(seen.evidence).items():
         if wish == str(was):
             continue
         yield Finding(
             code=Code.PARTITIONS_UNPINNED,
-            severity=Severity.LOSES if wish else Severity.UNDEFINED,
-            text=f"{unpinned.text(operator, was)}: a start with another number fails, or keys lose"
-            " their state.",
+            severity=Severity.UNDEFINED,
+            text=f"{unpinned.text(operator, was)}: that release fails with another one, or keys"
+            " lose their state.",
             clues=(
                 Clue(
                     file=file,
@@ -61,5 +65,8 @@ def _partitions(seen: Seen, file: str) -> Iterator[Finding]:
                     found=f"`{wish}` is asked for" if wish else "it is not pinned",
                 ),
             ),
-            remedies=(f"start it with `--set {unpinned.SHUFFLE}={was}`",),
+            remedies=(
+                f"start it with `--set {unpinned.SHUFFLE}={was}`",
+                "start it with Spark 4.2.1, which finds the number in the state",
+            ),
         )
