@@ -1,12 +1,14 @@
 """Every change between two queries, each code at one that shows it; Spark is not needed to tell."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
 from tests.diagnosing import recorded
+from tests.golden import FOLDER
 
 from holdfast.decode import fingerprint as plans
 from holdfast.diagnose.explanations import changed_state, changes
@@ -328,6 +330,105 @@ def test_without_a_record_nothing_is_called_safe(tmp_path: Path) -> None:
     found = checked(tmp_path, replace(OLD, operators=(), watermarks=()), None)
     assert found.judgement is Judgement.UNKNOWN
     assert any("run record" in one.reason for one in found.not_assessed)
+
+
+def _golden(folder: Path, name: str, new: Fingerprint) -> Check:
+    """The check of a query of that state on a checkpoint that Spark wrote, without a record."""
+    location = folder / "copied"
+    shutil.copytree(FOLDER / name / "checkpoint", location)
+    return checks.compared("copied", str(location), {}, new)
+
+
+FILES = replace(TOPIC, kind="files", target="/landing")
+
+
+def test_state_of_3_5_is_known_by_its_columns(tmp_path: Path) -> None:
+    keys = (Term(name="k", type="string", text="k"), Term(name="t", type="timestamp", text="t"))
+    unique = replace(SUM, kind="dedupe", keys=keys, values=(), stored=(), steps=())
+    moved = replace(unique, keys=keys[::-1])
+    cases = {
+        "dedup-watermark-hdfs": (unique, Judgement.UNKNOWN, None),
+        "dedup-watermark-changelog": (moved, Judgement.UNSAFE, Code.STATE_SCHEMA_CHANGED),
+        "aggregate-complete-hdfs": (unique, Judgement.UNSAFE, Code.OPERATORS_CHANGED),
+    }
+    for name, (operator, verdict, code) in cases.items():
+        new = replace(OLD, sources=(FILES,), operators=(operator,))
+        found = _golden(tmp_path / name, f"3.5.9/{name}", new)
+        told = {one.code for one in found.findings} - {Code.SPARK_UPGRADED}
+        assert (found.judgement, told) == (verdict, {code} if code else set())
+
+
+def test_a_removed_operator_of_3_5_harms_nothing(tmp_path: Path) -> None:
+    new = replace(OLD, sources=(FILES,), operators=(), watermarks=())
+    found = _golden(tmp_path, "3.5.9/dedup-hdfs", new)
+    assert found.judgement is Judgement.UNKNOWN
+    assert (found.findings[0].code, found.findings[0].severity) == (
+        Code.OPERATORS_CHANGED,
+        Severity.NOTE,
+    )
+
+
+def test_a_join_of_3_5_may_be_refused(tmp_path: Path) -> None:
+    new = replace(OLD, sources=(FILES, FILES), operators=(JOIN,))
+    found = _golden(tmp_path, "3.5.9/join-inner-hdfs", new)
+    assert found.judgement is Judgement.UNDEFINED
+    assert found.findings[0].code is Code.STATE_SCHEMA_CHANGED
+
+
+def test_state_of_4_0_that_4_1_does_not_read(tmp_path: Path) -> None:
+    window = Term(name="window", type="struct<start:timestamp,end:timestamp>", text="w")
+    operator = replace(SUM, keys=(window, *SUM.keys), values=(), stored=(), steps=())
+    new = replace(OLD, sources=(FILES,), operators=(operator,))
+    name = "4.0.5/checkpoint-format-2-rocksdb"
+    found = _golden(tmp_path / "later", name, new)
+    assert found.judgement is Judgement.UNSAFE
+    assert found.findings[0].code is Code.STATE_VERSION_UNKNOWN
+    same = _golden(tmp_path / "same", name, replace(new, spark_version="4.0.5"))
+    assert same.judgement is Judgement.UNKNOWN
+    assert any("first query" in one.question for one in same.not_assessed)
+
+
+@pytest.mark.parametrize(
+    ("wish", "severity"), [("2", None), ("1", Severity.LOSES), ("3", Severity.BLOCKS)]
+)
+def test_partitions_that_4_2_0_forgets(
+    wish: str, severity: Severity | None, tmp_path: Path
+) -> None:
+    location = files.write(tmp_path / "orders")
+    files.state(location, range(1, 4))
+    entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.x": "1"}}
+    (location / "offsets/2").write_text(f'v2\n{json.dumps(entry)}\n0:{{"orders":{{"0":30}}}}')
+    asked = {"spark.sql.shuffle.partitions": wish}
+    for version, expected in (("4.2.0", [severity] if severity else []), ("4.2.1", [])):
+        new = replace(OLD, settings=asked, spark_version=version)
+        found = checks.compared("orders", str(location), {}, new)
+        told = [one.severity for one in found.findings if one.code is Code.PARTITIONS_UNPINNED]
+        assert told == expected
+
+
+def test_a_setting_of_3_5_4_is_lost(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders")
+    key = "spark.databricks.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
+    files.offsets(location, 2, 1, {**files.SETTINGS, key: "false"})
+    for version, lost in (("4.0.5", False), ("4.1.1", True)):
+        new = replace(OLD, spark_version=version, operators=())
+        found = checks.compared("orders", str(location), {}, new)
+        assert (Code.SETTING_LOST in {one.code for one in found.findings}) is lost
+
+
+def test_a_named_source_keeps_its_place(tmp_path: Path) -> None:
+    named = replace(TOPIC, name="orders")
+    old, elsewhere = replace(OLD, sources=(named,)), replace(named, target="bills")
+    checked(tmp_path, old, old)
+    location = tmp_path / "orders"
+    entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": files.SETTINGS}
+    for batch in (1, 2):
+        end = '{"orders":{"0":30}}'
+        (location / f"offsets/{batch}").write_text(f"v2\n{json.dumps(entry)}\norders:{end}")
+    same = checks.compared("orders", str(location), {}, old)
+    assert Code.SOURCE_TARGET_CHANGED not in {one.code for one in same.findings}
+    other = checks.compared("orders", str(location), {}, replace(old, sources=(elsewhere,)))
+    assert Code.SOURCE_TARGET_CHANGED in {one.code for one in other.findings}
 
 
 def test_a_first_start_is_safe(tmp_path: Path) -> None:

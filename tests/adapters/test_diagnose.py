@@ -11,6 +11,7 @@ import pytest
 from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
 from tests.diagnosing import codes, diagnosed, reading, reading_files, recorded
+from tests.golden import FOLDER
 from tests.looking import NOW_MS, stamps
 
 from holdfast.decode import lease as lease_format
@@ -404,6 +405,24 @@ def _a_setting_of_3_5_4(folder: Path) -> Diagnosis:
     key = "spark.databricks.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
     files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, key: "false"})
     return diagnosed(location)
+
+
+@_shows(Code.PARTITIONS_UNPINNED, Code.OPERATORS_UNCHECKED)
+def _partitions_of_4_2_0(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    files.state(location, range(1, 4))
+    conf = {key: value for key, value in files.SETTINGS.items() if "partitions" not in key}
+    entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": conf, "sourceMetadataInfo": {}}
+    for batch in (1, 2):
+        end = json.dumps({"orders": {"0": 10 * batch + 10, "1": 10 * batch + 10}})
+        (location / f"offsets/{batch}").write_text(f"v2\n{json.dumps(entry)}\n0:{end}")
+    return diagnosed(location, spark=SparkVersion(4, 2))
+
+
+@_shows(Code.STATE_VERSION_UNKNOWN)
+def _state_of_4_0_in_format_2(folder: Path) -> Diagnosis:
+    shutil.copytree(FOLDER / "4.0.5/checkpoint-format-2-rocksdb/checkpoint", folder / "c")
+    return diagnosed(folder / "c")
 
 
 @_shows(Code.CHECKPOINT_COPIED)

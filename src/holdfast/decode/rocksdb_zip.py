@@ -8,7 +8,7 @@ The zip holds RocksDB's small files and one named `metadata`:
      "numInternalKeys":0,"columnFamilyMapping":{"default":0},"maxColumnFamilyId":0}
 
 Spark 4.0 writes `v2` there if the first query of its process had state checkpoint format 2, and
-the same fields; every other version writes `v1`, in either format.
+the same fields; every other version writes `v1`, in either format, and reads no other.
 
 The list of a zip's members stands at its end, so it is read from there.
 """
@@ -63,6 +63,7 @@ def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
     if keys is None:
         return Unreadable(reason="has no number of keys")
     return RocksDbSnapshot(
+        version=head[0],
         keys=keys,
         internal_keys=log.integer(found.get("numInternalKeys")) or 0,
         sst_files=_files(found.get("sstFiles"), "dfsSstFileName"),

@@ -8,6 +8,7 @@ Continuous mode pins nothing in any version, nor does it write the time of an en
 the time.
 """
 
+import re
 from collections.abc import Mapping, Set
 from enum import StrEnum
 
@@ -19,8 +20,9 @@ _VERSIONS = (
     *(SparkVersion(3, minor) for minor in (0, 1, 2, 3, 4, 5)),
     *(SparkVersion(4, minor) for minor in (0, 1, 2, 3)),
 )
-_PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
-_PRUNE_OF_3_5_4 = f"spark.databricks.sql.{_PRUNE}"
+PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
+OF_3_5_4, LOST_IN = f"spark.databricks.sql.{PRUNE}", SparkVersion(4, 1)
+_NUMBERS = re.compile(r"(\d+)\.(\d+)")
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
 # Checked in the jars of 2.1.3, 2.2.3, 2.3.0, 2.4.0, 3.0.0, 3.1.1, 3.2.0, 3.3.0, 3.4.0, 3.5.3, 3.5.4
@@ -46,8 +48,8 @@ PINNED_SINCE: Mapping[str, SparkVersion] = {
 
 # Some releases of a minor version pin it and others do not: there it tells, absent it does not.
 _PINNED_WITHIN: Mapping[str, tuple[SparkVersion, str]] = {
-    _PRUNE_OF_3_5_4: (SparkVersion(3, 5), "which of Apache Spark only 3.5.4 does"),
-    f"spark.sql.{_PRUNE}": (SparkVersion(3, 5), "which 3.5.5 and later do"),
+    OF_3_5_4: (SparkVersion(3, 5), "which of Apache Spark only 3.5.4 does"),
+    f"spark.sql.{PRUNE}": (SparkVersion(3, 5), "which 3.5.5 and later do"),
 }
 
 
@@ -82,6 +84,12 @@ WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
     Format.OFFSET_LOG_2: SparkVersion(4, 2),
     Format.COMMIT_LOG_3: SparkVersion(4, 2),
 }
+
+
+def parsed(text: str) -> SparkVersion | None:
+    """The minor version that a release is of; None where the text names none."""
+    found = _NUMBERS.match(text)
+    return SparkVersion(int(found[1]), int(found[2])) if found else None
 
 
 def narrowed(

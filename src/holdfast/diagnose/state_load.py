@@ -13,6 +13,7 @@ from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
 
 _V4_0 = SparkVersion(4, 0)
+_ONLY_4_0 = 2
 _MOST_TOLD = 20
 
 
@@ -34,6 +35,26 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
     for load in of(evidence, batch):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
+    refused = of_4_0(evidence)
+    if refused and how.spark != _V4_0:
+        yield StartError(
+            stage=Stage.WRITING,
+            batch=batch,
+            condition="CANNOT_LOAD_STATE_STORE.CANNOT_READ_CHECKPOINT",
+            exceptions=("SparkException",),
+            reason=f"RocksDB's metadata in `{refused[0]}` has version 2, which 4.0 alone reads",
+            read_from=refused[:_MOST_TOLD],
+        )
+
+
+def of_4_0(evidence: Evidence) -> tuple[str, ...]:
+    """The stores whose snapshot has metadata of a version that only Spark 4.0 writes and reads."""
+    return tuple(
+        _folder(operator.operator, store.partition, store.store)
+        for operator in evidence.operators
+        for store in operator.stores
+        if store.metadata_version == _ONLY_4_0
+    )
 
 
 def _of_schemas(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
@@ -79,8 +100,12 @@ def _missing(operator: OperatorSeen, version: int) -> Iterator[str]:
     for partition, store in sorted(wanted):
         found = seen.get((partition, store))
         if found is None or not _within(found.restorable, version):
-            inner = "" if store == "default" else f"/{store}"
-            yield f"state/{operator.operator}/{partition}{inner}"
+            yield _folder(operator.operator, partition, store)
+
+
+def _folder(operator: int, partition: int, store: str) -> str:
+    inner = "" if store == "default" else f"/{store}"
+    return f"state/{operator}/{partition}{inner}"
 
 
 def _within(spans: tuple[Span, ...], number: int) -> bool:

@@ -8,7 +8,12 @@ from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
 from holdfast.gather import spans
 from holdfast.gather.tree import Store, StoreKey, Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.checkpoint import ColumnFamily, OperatorMetadata, StateSchema
+from holdfast.model.checkpoint import (
+    ColumnFamily,
+    OperatorMetadata,
+    RocksDbSnapshot,
+    StateSchema,
+)
 from holdfast.model.evidence import (
     Absent,
     Fact,
@@ -38,7 +43,7 @@ class _Described:
 
     metadata: dict[int, tuple[str, OperatorMetadata]] = field(default_factory=dict)
     schemas: dict[tuple[int, str], tuple[str, StateSchema]] = field(default_factory=dict)
-    rows: dict[StoreKey, int] = field(default_factory=dict)
+    snapshots: dict[StoreKey, RocksDbSnapshot] = field(default_factory=dict)
     unreadable: dict[str, UnreadableFile] = field(default_factory=dict)
 
 
@@ -108,7 +113,7 @@ def _described(reader: Reader, tree: Tree) -> _Described:
         elif piece.path in keys:
             problem = _take_schema(described, keys[piece.path], piece.path, data)
         else:
-            problem = _take_rows(described, zips[piece.path], data)
+            problem = _take_snapshot(described, zips[piece.path], data)
         if problem:
             described.unreadable[piece.path] = UnreadableFile(path=piece.path, reason=problem)
     return described
@@ -130,12 +135,11 @@ def _take_schema(described: _Described, key: tuple[int, str], path: str, data: b
     return ""
 
 
-def _take_rows(described: _Described, key: StoreKey, data: bytes) -> str:
+def _take_snapshot(described: _Described, key: StoreKey, data: bytes) -> str:
     decoded = rocksdb_zip.decode(data)
     if isinstance(decoded, Unreadable):
         return decoded.reason
-    if decoded.keys >= 0:
-        described.rows[key] = decoded.keys
+    described.snapshots[key] = decoded
     return ""
 
 
@@ -171,9 +175,10 @@ def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
     changes, snapshots = tuple(store.changes), tuple(store.snapshots)
     latest = max(store.changes.last or 0, store.snapshots.last or 0)
     rows: int | Unknown = _UNCOUNTED
+    opened = described.snapshots.get(key)
     if store.newest_snapshot[1].endswith(".zip"):
-        current = store.newest_snapshot[0] == latest
-        rows = described.rows.get(key, _TOO_MANY) if current else _SNAPSHOT_ONLY
+        counted = opened.keys if opened is not None and opened.keys >= 0 else _TOO_MANY
+        rows = counted if store.newest_snapshot[0] == latest else _SNAPSHOT_ONLY
     return StoreSeen(
         partition=key[1],
         store=key[2],
@@ -183,6 +188,7 @@ def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
         files=store.files,
         bytes=store.bytes,
         rows=rows,
+        metadata_version=opened.version if opened is not None else 0,
     )
 
 
@@ -212,7 +218,30 @@ def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:
     if joins:
         reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
         return Known(value="symmetricHashJoin", read_from=(f"state/{operator}",), inferred=reason)
+    path, schema = described.schemas.get((operator, "default"), ("", None))
+    kind = _kind(schema.families[0]) if schema and len(schema.families) == 1 else ""
+    if kind:
+        reason = f"{_NO_NAME}; by the columns of its state"
+        return Known(value=kind, read_from=(path,), inferred=reason)
     return Unknown(reason=_NO_NAME)
+
+
+def _kind(family: ColumnFamily) -> str:
+    """The operator whose state has such columns; nothing where several have.
+
+    A state of the user's own has a column of its own name in format 2, and any in format 1, where
+    the time of its end comes last.
+    """
+    key, value = ([one.name for one in side] for side in (family.key, family.value))
+    if value in (["__dummy__"], ["expiresAtMicros"]):
+        return "dedupe" if value == ["__dummy__"] else "dedupeWithinWatermark"
+    if "sessionStartTime" in key:
+        return "sessionWindowStateStoreSaveExec"
+    if [one.type for one in family.key] == ["void"]:
+        return "globalLimit"
+    if not value or {value[0], value[-1]} & {"groupState", "timeoutTimestamp"}:
+        return ""
+    return "stateStoreSave"
 
 
 def _schema(operator: int, described: _Described) -> dict[str, tuple[ColumnFamily, ...]]:

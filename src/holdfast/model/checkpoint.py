@@ -169,9 +169,11 @@ class RocksDbFile:
 class RocksDbSnapshot:
     """The `metadata` inside a `V.zip`: what belongs to the version, and how many rows it has.
 
-    `keys` is negative where Spark did not track the number of rows.
+    `version` is that of the file itself. `keys` is negative where Spark did not track the number of
+    rows.
     """
 
+    version: int
     keys: int
     internal_keys: int
     sst_files: tuple[RocksDbFile, ...]

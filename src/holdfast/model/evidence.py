@@ -137,7 +137,8 @@ class StoreSeen:
     """One state store of one partition.
 
     A version is a batch id plus one. `restorable` are the versions that can be put together from
-    what is there: a snapshot, and every change after it.
+    what is there: a snapshot, and every change after it. `metadata_version` is that of RocksDB's
+    metadata in the newest snapshot, 0 where there is none or it was not opened.
     """
 
     partition: int
@@ -148,6 +149,7 @@ class StoreSeen:
     files: int
     bytes: int
     rows: int | Unknown
+    metadata_version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,10 +168,10 @@ def _given_name(node: "JavaObject") -> str:
     from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
 
     try:
-        told = str(node.sourceIdentifyingName().toString())
+        given = node.sourceIdentifyingName()
     except Py4JError:
         return ""
-    return told.removeprefix("UserProvided(").removesuffix(")") if "UserProvided" in told else ""
+    return str(given.name()) if str(given.getClass().getSimpleName()) == "UserProvided" else ""
 
 
 def _options(options: "JavaObject", spark: "SparkSession") -> dict[str, str]:

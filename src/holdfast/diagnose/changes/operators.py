@@ -45,10 +45,23 @@ def before(change: Change) -> tuple[list[str] | None, str, bool]:
         return [_SAME.get(one, one) for one in named], where, True
     if change.old is not None:
         return [one.kind for one in change.old.operators], difference.record(change), False
+    told = [one.name.value if isinstance(one.name, Known) else "" for one in seen]
+    if all(told):
+        return told, "state/0/0/_metadata/schema", False
     return None, "", False
 
 
 def _other(was: Sequence[str], now: Sequence[str], where: str, *, named: bool) -> Finding:
+    if not now and not named:
+        return difference.found(
+            Code.OPERATORS_CHANGED,
+            Severity.NOTE,
+            "The state of an operator that is gone stays where it is, and nothing reads it. The"
+            " checkpoint does not name its operators, so that Spark does not notice.",
+            where=where,
+            was=", ".join(was),
+            now="",
+        )
     if not was:
         text = "There is no state to load for an operator that is new: the first batch fails."
     elif not now:

@@ -11,6 +11,7 @@ from holdfast.model.fingerprint import PlanOperator, Term
 # Their key columns have the names of the query; a join's and a session's do not.
 WITH_NAMES = frozenset({"stateStoreSave", "dedupe", "dedupeWithinWatermark"})
 _DEFAULT = "default"
+_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +32,11 @@ def of_operators(change: Change) -> Iterator[tuple[int, Schema, PlanOperator]]:
             continue
         new = change.new.operators[seen.operator]
         if new.kind == name:
-            yield (
-                seen.operator,
-                Schema(
-                    file=f"state/{seen.operator}/0/_metadata/schema",
-                    key=_terms(families[0].key),
-                    value=_terms(families[0].value),
-                ),
-                new,
-            )
+            key, value = _terms(families[0].key), _terms(families[0].value)
+            if name == "stateStoreSave" and change.evidence.settings.get(_FORMAT) == "1":
+                value = value[len(key) :]  # which keeps the key a second time
+            file = f"state/{seen.operator}/0/_metadata/schema"
+            yield seen.operator, Schema(file=file, key=key, value=value), new
 
 
 def _terms(columns: Sequence[Column]) -> tuple[Term, ...]:

@@ -5,8 +5,9 @@ Pinned ones stay, whatever is asked for. Of the others no checkpoint knows.
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import unpinned
 from holdfast.diagnose.changes import difference
-from holdfast.diagnose.spark_version import PINNED_SINCE
+from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, parsed
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -31,11 +32,47 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
                 )
         elif change.old is not None and change.old.settings.get(key, wish) != wish:
             yield _other(change, key, change.old.settings[key], wish)
+    yield from _partitions(change)
+    now = parsed(change.new.spark_version)
+    if OF_3_5_4 in pinned and now is not None and now >= LOST_IN:
+        yield difference.found(
+            Code.SETTING_LOST,
+            Severity.UNDEFINED,
+            "Spark 3.5.4 pinned a setting under a name that Spark 4.1 and later do not know: it"
+            " changes without an error.",
+            where=f"offsets/{change.evidence.batches.last_planned}",
+            was=f"{OF_3_5_4}={pinned[OF_3_5_4]}",
+            now="true",
+            remedies=("run one batch with Spark 3.5.5 or later, or 4.0, before the upgrade",),
+        )
     if change.old is None and stateful:
         yield NotAssessed(
             question="whether settings that no checkpoint pins, as the time zone, are the old ones",
             reason="no run record holds the plan of the query",
         )
+
+
+def _partitions(change: Change) -> Iterator[Finding]:
+    """The number of partitions where nothing keeps the old one, and another is asked for."""
+    if change.new.spark_version != unpinned.FORGETS:
+        return
+    wish = change.new.settings.get(unpinned.SHUFFLE, "")
+    for operator, was in unpinned.partitions(change.evidence).items():
+        if wish.isdecimal() and int(wish) != was:
+            fewer = int(wish) < was
+            yield difference.found(
+                Code.PARTITIONS_UNPINNED,
+                Severity.LOSES if fewer else Severity.BLOCKS,
+                f"{unpinned.text(operator, was)}: with another number"
+                f" {'keys lose their state' if fewer else 'the first batch fails'}.",
+                where=f"offsets/{change.evidence.batches.last_planned}",
+                was=str(was),
+                now=wish,
+                remedies=(
+                    f"keep it: `--set {unpinned.SHUFFLE}={was}`",
+                    "start it with Spark 4.2.1, which finds the number in the state",
+                ),
+            )
 
 
 def _other(change: Change, key: str, was: str, wish: str) -> Finding:

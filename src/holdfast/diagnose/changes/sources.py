@@ -158,10 +158,15 @@ def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
 
 def _named(change: Change) -> Iterator[Finding | NotAssessed]:
     """Named sources keep their offsets by name (Spark 4.2 and later)."""
-    was = {one.name for one in change.evidence.sources}
+    # In an offset log of version 1 only the folders of the sources have their names.
+    was = {one.name for one in change.evidence.sources} | set(change.evidence.source_logs)
     now = [one.name for one in change.new.sources]
-    for name in now:
-        if name not in was:
+    old = {one.name: one for one in (change.old.sources if change.old is not None else ())}
+    for index, source in enumerate(change.new.sources):
+        name, before = source.name, old.get(source.name, source)
+        if name in was and before.target != source.target:
+            yield _target(change, index, before, source)
+        elif name not in was:
             yield difference.found(
                 Code.SOURCE_RENAMED,
                 Severity.DUPLICATES,

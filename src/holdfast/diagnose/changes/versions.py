@@ -1,21 +1,25 @@
 """Stage 3: is it the same Spark?"""
 
-import re
 from collections.abc import Iterator
 
+from holdfast.diagnose import state_load
 from holdfast.diagnose.changes import difference
+from holdfast.diagnose.changes.difference import NEW_CHECKPOINT
+from holdfast.diagnose.spark_version import parsed
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.spark_version import SparkVersion
 
-_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+_V4_0 = SparkVersion(4, 0)
+_JOIN_VALUES = "-keyWithIndexToValue"
+_UNCHECKED = "spark.sql.streaming.stateStore.stateSchemaCheck=false"
 
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     """The version that wrote the checkpoint beside the one that is to start from it."""
-    now = _version(change.new.spark_version)
+    now = parsed(change.new.spark_version)
     told = change.old.spark_version if change.old is not None else ""
-    was, shown = _version(told), told
+    was, shown = parsed(told), told
     versions = change.evidence.spark_versions
     if was is None and not isinstance(versions, Unknown):
         was = (
@@ -49,7 +53,51 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             now=change.new.spark_version,
         )
 
+    if now is not None:
+        yield from _state_version(change, now)
+    if was is not None and now is not None and was < _V4_0 <= now:
+        yield from _joins(change)
 
-def _version(text: str) -> SparkVersion | None:
-    found = _NUMBERS.match(text)
-    return SparkVersion(int(found[1]), int(found[2])) if found else None
+
+def _state_version(change: Change, now: SparkVersion) -> Iterator[Finding | NotAssessed]:
+    refused = state_load.of_4_0(change.evidence)
+    if refused and now == _V4_0:
+        yield NotAssessed(
+            question="whether the first query of the process asks for state format 2",
+            reason=f"Spark 4.0 reads `{refused[0]}` only then",
+        )
+    elif refused:
+        yield difference.found(
+            Code.STATE_VERSION_UNKNOWN,
+            Severity.BLOCKS,
+            "Spark 4.0 has written RocksDB's metadata in version 2, which no other Spark reads: the"
+            " first batch fails when it loads the state.",
+            where=refused[0],
+            was="version 1",
+            now="version 2",
+            remedies=(f"start it with Spark 4.0, or {NEW_CHECKPOINT}",),
+        )
+
+
+def _joins(change: Change) -> Iterator[Finding]:
+    """Spark 3.5 knows of more columns that they are never null, and 4.0 compares that."""
+    timed = {one.column for one in change.new.watermarks}
+    for operator in change.evidence.operators:
+        certain = [
+            column.name
+            for store, families in operator.schema.items()
+            if store.endswith(_JOIN_VALUES)
+            for column in families[0].value
+            if not column.nullable and column.name not in timed
+        ]
+        if certain:
+            yield difference.found(
+                Code.STATE_SCHEMA_CHANGED,
+                Severity.UNDEFINED,
+                f"The state of join {operator.operator} says that columns are never null, of which"
+                " Spark 4.0 and later may say that they can be: then they refuse the state.",
+                where=f"state/{operator.operator}/0/left{_JOIN_VALUES}/_metadata/schema",
+                was=", ".join(f"{name} not null" for name in dict.fromkeys(certain)),
+                now="not known before the start",
+                remedies=(f"change nothing else, and start once with `--set {_UNCHECKED}`",),
+            )

@@ -114,6 +114,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="An upgrade.",
         spark=(
             ("3.5 to 4.x", "checks no operator at the first start: change nothing else with it"),
+            (
+                "3.5 to 4.x",
+                "`dropDuplicates` by five columns or more may put them in another order",
+            ),
+            (
+                "3.5 to 4.x",
+                "may refuse the state of a join, of columns that 3.5 knew not to be null",
+            ),
             ("4.x", "reads what earlier versions wrote"),
         ),
         cures="Keep a copy of the checkpoint until the first batches are done.",

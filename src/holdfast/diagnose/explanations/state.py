@@ -76,4 +76,30 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Run one batch on 3.5.5 or later, or 4.0, before going to 4.1.",
     ),
+    Code.PARTITIONS_UNPINNED: Explanation(
+        meaning="The state lies in a number of partitions that the checkpoint does not keep, and"
+        " Spark 4.2.0 takes the number of its session.",
+        causes="Spark 4.2.0 wrote the offset log in version 2"
+        " (`spark.sql.streaming.offsetLog.formatVersion`), and forgot the number there.",
+        spark=(
+            ("4.2.0", "with fewer partitions most keys lose their state, without a word"),
+            ("4.2.0", "with more partitions the first batch fails: there is no state to load"),
+            ("4.2.1 and later", "write the number, and find it in the state where it is missing"),
+        ),
+        cures="Start with 4.2.1, or with the old number: `--set spark.sql.shuffle.partitions=N`.",
+    ),
+    Code.STATE_VERSION_UNKNOWN: Explanation(
+        meaning="Snapshots of RocksDB have metadata of a version that the Spark to start does not"
+        " read.",
+        causes="Spark 4.0 with `spark.sql.streaming.stateStore.checkpointFormatVersion=2`, where"
+        " the first query of the process asked for it.",
+        spark=(
+            ("4.0", "writes and reads version 2 in such a process, and only version 1 in others"),
+            (
+                "4.1 and later",
+                "fail in a task with `CANNOT_LOAD_STATE_STORE.CANNOT_READ_CHECKPOINT`",
+            ),
+        ),
+        cures="Stay on 4.0, or start with a new checkpoint.",
+    ),
 }

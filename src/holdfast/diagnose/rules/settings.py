@@ -5,14 +5,13 @@ Spark puts the settings of the latest offset entry in force, and says so in a li
 
 from collections.abc import Iterator
 
-from holdfast.diagnose.spark_version import PINNED_SINCE
+from holdfast.diagnose import unpinned
+from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
-_OF_3_5_4 = f"spark.databricks.sql.{_PRUNE}"
-_DROPPED = SparkVersion(4, 1)
+_V4_2 = SparkVersion(4, 2)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -29,17 +28,45 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 clues=(Clue(file=file, expected=f"`{wish}`", found=f"`{pinned[key]}`"),),
                 remedies=("a new checkpoint takes the new value",),
             )
-    if _OF_3_5_4 in pinned and seen.restart.starting.spark >= _DROPPED:
+    yield from _partitions(seen, file)
+    if OF_3_5_4 in pinned and seen.restart.starting.spark >= LOST_IN:
         yield Finding(
             code=Code.SETTING_LOST,
             severity=Severity.UNDEFINED,
-            text=f"Spark 3.5.4 pinned `{_OF_3_5_4}`, a name that Spark 4.1 and later do not know:"
+            text=f"Spark 3.5.4 pinned `{OF_3_5_4}`, a name that Spark 4.1 and later do not know:"
             " the setting changes without an error.",
-            clues=(Clue(file=file, expected=f"`spark.sql.{_PRUNE}`", found=f"`{_OF_3_5_4}`"),),
+            clues=(Clue(file=file, expected=f"`spark.sql.{PRUNE}`", found=f"`{OF_3_5_4}`"),),
             remedies=("run one batch with Spark 3.5.5 or later, or 4.0, before the upgrade",),
         )
     if pinned and not seen.surroundings.asked:
         yield NotAssessed(
             question="whether the settings of the start differ from the pinned ones",
             reason="none were given; name them with `--set KEY=VALUE`",
+        )
+
+
+def _partitions(seen: Seen, file: str) -> Iterator[Finding]:
+    """Partitions whose number nothing keeps: another one than theirs is asked for, or none."""
+    if seen.restart.starting.spark != _V4_2:
+        return
+    wish = seen.surroundings.asked.get(unpinned.SHUFFLE, "")
+    for operator, was in unpinned.partitions(seen.evidence).items():
+        if wish == str(was):
+            continue
+        yield Finding(
+            code=Code.PARTITIONS_UNPINNED,
+            severity=Severity.UNDEFINED,
+            text=f"{unpinned.text(operator, was)}: that release fails with another one, or keys"
+            " lose their state.",
+            clues=(
+                Clue(
+                    file=file,
+                    expected=f"`{unpinned.SHUFFLE}` is {was}",
+                    found=f"`{wish}` is asked for" if wish else "it is not pinned",
+                ),
+            ),
+            remedies=(
+                f"start it with `--set {unpinned.SHUFFLE}={was}`",
+                "start it with Spark 4.2.1, which finds the number in the state",
+            ),
         )

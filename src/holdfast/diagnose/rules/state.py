@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 
+from holdfast.diagnose import state_load
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Evidence, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 5
+_V4_0 = SparkVersion(4, 0)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """State to load, schemas, and operators that Spark cannot check."""
     evidence = seen.evidence
     yield from _missing(seen)
+    yield from _refused(seen)
     yield from _schemas(evidence)
     yield from _unchecked(evidence)
     yield from _elsewhere(evidence)
@@ -47,6 +51,21 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                     _again(load.version - 1),
                 ),
             )
+
+
+def _refused(seen: Seen) -> Iterator[Finding]:
+    files = state_load.of_4_0(seen.evidence)
+    if files and seen.restart.starting.spark != _V4_0:
+        yield Finding(
+            code=Code.STATE_VERSION_UNKNOWN,
+            severity=Severity.BLOCKS,
+            text="Spark 4.0 has written RocksDB's metadata in version 2, which no other reads.",
+            clues=tuple(
+                Clue(file=one, expected="metadata of version 1", found="version 2")
+                for one in files[:_MOST_TOLD]
+            ),
+            remedies=("start it with Spark 4.0",),
+        )
 
 
 def _again(batch: int) -> str:

@@ -1,0 +1,39 @@
+"""Stage 3: Evidence -> the partitions of the state whose number no offset entry keeps.
+
+Spark 4.2.0 forgets `spark.sql.shuffle.partitions` in an offset log of version 2. At a start it
+takes the session's value, and looks for a row where its key belongs by that number. Later releases
+find the number in the state.
+"""
+
+from collections.abc import Mapping
+
+from holdfast.model.evidence import Evidence, OperatorSeen
+
+SHUFFLE = "spark.sql.shuffle.partitions"
+FORGETS = "4.2.0"
+_SINCE = 2
+
+
+def partitions(evidence: Evidence) -> Mapping[int, int]:
+    """How many partitions each operator has, where nothing keeps the number; otherwise none."""
+    planned = evidence.batches.last_planned
+    entry = evidence.offset_entries.get(planned) if planned is not None else None
+    if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
+        return {}
+    return {one.operator: one.partitions for one in evidence.operators if _keyed(one)}
+
+
+def _keyed(operator: OperatorSeen) -> bool:
+    """Whether rows go to partitions by a key; without one there is one, whatever is asked for."""
+    families = next((told for told in operator.schema.values() if told), ())
+    if not families:
+        return operator.partitions > 1
+    return any(column.type != "void" for column in families[0].key)
+
+
+def text(operator: int, was: int) -> str:
+    """What that means."""
+    return (
+        f"The state of operator {operator} lies in {was} partitions, and the offset log of Spark"
+        f" {FORGETS} in version 2 does not keep their number"
+    )
