@@ -1,23 +1,40 @@
-"""Queries with a processor of transformWithState, to be changed between two starts."""
+"""Queries with a processor of transformWithState, to be changed between two starts.
+
+Spark 3.5 has none, and imports this all the same: what is of Spark 4 is imported when it is built.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming.stateful_processor import (
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-)
 from tests.spark.changing import Build
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import (
+        StatefulProcessor,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
 
 Count = Callable[[int], int]
 
 
-def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # noqa: C901  small ones
+def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:
     """Count the rows of a key in each of some variables: `value n: c long`, `list …`, `map …`."""
 
+    def build(read: Sequence[DataFrame]) -> DataFrame:
+        by_key = read[0].groupBy("k")
+        counter = _counter(variables, plus)
+        return by_key.transformWithState(counter, "k string, n string", "update", mode)
+
+    return build
+
+
+def _counter(variables: Sequence[str], plus: int) -> "StatefulProcessor":  # noqa: C901  small ones
+    from pyspark.sql.streaming import stateful_processor  # noqa: PLC0415
+
     # What is inside goes to Spark's workers as it is; they need not find this file.
-    def a_value(handle: StatefulProcessorHandle, name: str, schema: str) -> Count:
+    def a_value(handle: "StatefulProcessorHandle", name: str, schema: str) -> Count:
         kept = handle.getValueState(name, schema)
 
         def count(came: int) -> int:
@@ -28,7 +45,7 @@ def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # 
 
         return count
 
-    def a_list(handle: StatefulProcessorHandle, name: str, schema: str) -> Count:
+    def a_list(handle: "StatefulProcessorHandle", name: str, schema: str) -> Count:
         kept = handle.getListState(name, schema)
 
         def count(came: int) -> int:
@@ -37,7 +54,7 @@ def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # 
 
         return count
 
-    def a_map(handle: StatefulProcessorHandle, name: str, schema: str) -> Count:
+    def a_map(handle: "StatefulProcessorHandle", name: str, schema: str) -> Count:
         kept = handle.getMapState(name, "i long", schema)
 
         def count(came: int) -> int:
@@ -50,8 +67,8 @@ def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # 
 
     kinds = {"value": a_value, "list": a_list, "map": a_map}
 
-    class Counter(StatefulProcessor):
-        def init(self, handle: StatefulProcessorHandle) -> None:
+    class Counter(stateful_processor.StatefulProcessor):
+        def init(self, handle: "StatefulProcessorHandle") -> None:
             self.counts: list[Count] = []
             for one in variables:
                 words, _, schema = one.partition(": ")
@@ -62,7 +79,7 @@ def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # 
             self,
             key: tuple[str],
             rows: Iterator[Row],
-            timerValues: TimerValues,  # noqa: ARG002, N803
+            timerValues: "TimerValues",  # noqa: ARG002, N803
         ) -> Iterator[Row]:
             came = sum(1 for _ in rows)
             yield Row(k=key[0], n=str([count(came) for count in self.counts]))
@@ -70,8 +87,4 @@ def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:  # 
         def close(self) -> None:
             self.counts = []
 
-    def build(read: Sequence[DataFrame]) -> DataFrame:
-        by_key = read[0].groupBy("k")
-        return by_key.transformWithState(Counter(), "k string, n string", "update", mode)
-
-    return build
+    return Counter()

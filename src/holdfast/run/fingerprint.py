@@ -8,7 +8,7 @@ import pickle
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
 from holdfast.decode import plan as plans
@@ -217,7 +217,8 @@ def _digest(function: "JavaObject", spark: "SparkSession") -> tuple[str, str]:
         called = _loaded(function, spark)
         processor = processors.processor_of(called)
         parts = [called] if processor is None else processors.methods(processor)
-        code = "\n".join(line for part in parts for line in _code(part))
+        seen: set[int] = set()
+        code = "\n".join(line for part in parts for line in _code(part, seen))
         name = name if processor is None else type(processor).__name__
         return name, hashlib.sha256(code.encode()).hexdigest()[:_SHORT]
     return name, ""
@@ -232,15 +233,35 @@ def _loaded(function: "JavaObject", spark: "SparkSession") -> Callable[..., obje
     return called
 
 
-def _code(called: Callable[..., object]) -> Iterator[str]:
-    yield from _of_code(called.__code__)
-    yield repr(called.__defaults__)
-    for cell in called.__closure__ or ():
-        inner = cell.cell_contents
-        if callable(inner) and hasattr(inner, "__code__"):
-            yield from _code(inner)
-        elif isinstance(inner, str | int | float | bool | None):
-            yield repr(inner)
+def _code(value: object, seen: set[int]) -> Iterator[str]:
+    """What a function does, as far as it is its own: its code, and the values that it closes over.
+
+    One that names itself comes to an end: each thing is told once.
+    """
+    if isinstance(value, str | int | float | bool | None):
+        yield repr(value)
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, FunctionType):
+        yield from _of_code(value.__code__)
+        yield repr(value.__defaults__)
+    for inner in _inside(value):
+        yield from _code(inner, seen)
+
+
+def _inside(value: object) -> Iterator[object]:
+    match value:
+        case FunctionType():
+            yield from (cell.cell_contents for cell in value.__closure__ or ())
+        case Mapping():
+            for key, inner in value.items():
+                yield from (str(key), inner)
+        case list() | tuple():
+            yield from value
+        case _:
+            return  # a thing of a library, which is not the function's own
 
 
 def _of_code(code: CodeType) -> Iterator[str]:
