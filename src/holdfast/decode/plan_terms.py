@@ -28,6 +28,8 @@ _THROUGH = frozenset({
     "CheckOverflow", "TempResolvedColumn",
 })  # fmt: skip
 _MICROSECONDS = 1_000_000
+# What Spark 4.0 called otherwise.
+_RENAMED = {"time_add": "timestamp_add_interval"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DEEPEST = 60
 _LONGEST = 2_000
@@ -131,6 +133,7 @@ class Terms:
             name = str(tree.fields.get("name") or tree.fields.get("functionName") or name)
         else:
             name = _CAMEL.sub("_", name).lower()
+            name = _RENAMED.get(name, name)
         own = [
             f"{key} {_scalar(value)}"
             for key, value in tree.fields.items()
