@@ -512,3 +512,10 @@ def test_what_nobody_can_tell_is_told(tmp_path: Path) -> None:
     said = {one.question for one in checked(tmp_path, new, new).not_assessed}
     assert "whether a table that the stream is joined with holds what it held" in said
     assert any("source 0 (weather)" in one for one in said)
+
+
+def test_before_a_first_commit_no_state_is_missed(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "orders", planned=1, committed=0)
+    found = checks.compared("orders", str(location), {}, OLD)
+    assert Code.OPERATORS_CHANGED not in {one.code for one in found.findings}
+    assert found.judgement is Judgement.UNKNOWN

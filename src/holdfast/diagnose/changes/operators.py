@@ -40,13 +40,14 @@ def before(change: Change) -> tuple[list[str] | None, str, bool]:
         for one in seen
     ]
     # Before a first commit there may be state of some operators, and not yet of others.
-    if all(named) and change.evidence.batches.last_committed is not None:
+    whole = change.evidence.batches.last_committed is not None
+    if all(named) and whole:
         where = "state/0/_metadata" if named else "state"
         return [_SAME.get(one, one) for one in named], where, True
     if change.old is not None:
         return [one.kind for one in change.old.operators], difference.record(change), False
     told = [one.name.value if isinstance(one.name, Known) else "" for one in seen]
-    if all(told):
+    if all(told) and whole:
         return told, "state/0/0/_metadata/schema", False
     return None, "", False
 
