@@ -443,7 +443,8 @@ CASES = (
           UNDEFINED, Code.STATE_VARIABLES_CHANGED),
     _case("variable removed", replace(
         PROCESSOR, build=processing("value n: c long", "map m: c long")),
-        processing("value n: c long"), SAFE, Code.STATE_VARIABLES_CHANGED),
+        processing("value n: c long"), UNDEFINED, Code.STATE_VARIABLES_CHANGED,
+        Code.FUNCTION_CHANGED),
     _case("variable of another kind", PROCESSOR, processing("list n: c long"), UNSAFE,
           Code.STATE_SCHEMA_CHANGED),
     _case("variable of another type", PROCESSOR, processing("value n: c string"), UNSAFE,
