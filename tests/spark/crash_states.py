@@ -155,6 +155,7 @@ DAMAGES: dict[str, Damage] = {
     "no log": lambda _: b"nothing that Spark wrote\n",
     "no JSON": lambda data: data.partition(b"\n")[0] + b"\nnothing\n",
     "with a line end": lambda data: data + b"\n",
+    "with two line ends": lambda data: data + b"\n\n",
 }
 
 

@@ -19,8 +19,6 @@ def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:
         return head
     files: list[SinkFile] = []
     for line in log.lines(head[1]):
-        if not line:
-            continue
         entry = _entry(line)
         if isinstance(entry, Unreadable):
             return entry

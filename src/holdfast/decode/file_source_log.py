@@ -23,8 +23,6 @@ def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unread
         rest = data.decode("utf-8", "replace").partition("\n")[2]
     entries: list[FileEntry] = []
     for line in log.lines(rest):
-        if not line:
-            continue
         entry = _entry(line)
         if isinstance(entry, Unreadable):
             return entry

@@ -47,8 +47,9 @@ def version(line: str) -> int | Unreadable:
 
 
 def lines(rest: str) -> list[str]:
-    """The lines of a text; there is none after the last line end."""
-    return [line.removesuffix("\r") for line in rest.split("\n")]
+    """The lines of a text as Java reads them: none after the last line end, empty ones between."""
+    found = [line.removesuffix("\r") for line in rest.split("\n")]
+    return found if found[-1] else found[:-1]
 
 
 def versioned(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:

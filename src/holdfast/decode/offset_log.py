@@ -46,8 +46,6 @@ def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
     metadata = _metadata(lines[0]) if lines else Unreadable(reason="ends after the version line")
     if isinstance(metadata, Unreadable):
         return metadata
-    while lines and not lines[-1]:
-        lines.pop()
     sources = tuple(_source(version, index, line) for index, line in enumerate(lines[1:]))
     if not sources:
         return Unreadable(reason="names no source, cut short")
