@@ -115,12 +115,15 @@ def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Itera
     late = spark_errors.unreadable(evidence, f"offsets/{planned}")
     if late is not None and late.reason.startswith("names no source"):
         yield spark_errors.damaged(late, exact=False)
+    end = evidence.offset_entries.get(planned)
+    if end is not None and any(one.offset == "" for one in end.sources):
+        reason = "an empty line counts as one more source"
+        yield spark_errors.error("", ("AssertionError",), reason, f"offsets/{planned}")
     earlier = entry_before(evidence, planned, how)
     if earlier is not None:
         yield from _of_entry_before(evidence, earlier)
     if late is not None:
         yield spark_errors.damaged(late, exact=False)
-    end = evidence.offset_entries.get(planned)
     before = _BEGINNING if earlier is None else evidence.offset_entries.get(earlier)
     if end is None or before is None:
         return
