@@ -100,6 +100,19 @@ def test_a_lost_commit_entry_is_a_batch_that_the_sink_skips(place: Place) -> Non
     assert (place.checkpoint / "commits/0").exists()
 
 
+def test_the_batch_after_a_skipped_one_is_known_to_be_small(place: Place) -> None:
+    declared = place.pipeline(sinks.delta_merge(str(place.home / "table"), keys=["id"]))
+    place.land("a.json", 0, 10)
+    place.run(declared)
+    for name in ("commits/0", "commits/.0.crc"):
+        (place.checkpoint / name).unlink()
+    place.land("b.json", 10, 10)
+    place.run(declared)
+    assert place.ids() == list(range(20))
+    newest = deltalake.DeltaTable(str(place.home / "table")).history(1)[0]
+    assert "delta-rs" in newest["engineInfo"], "Spark has merged ten rows"
+
+
 def test_a_lost_metadata_file_does_not_duplicate(place: Place) -> None:
     place.land("a.json", 0, 10)
     place.run(place.pipeline())

@@ -178,11 +178,11 @@ class BatchWriter:
         rows = rows.coalesce(_MORE_PARTITIONS_THAN_ANY).persist()
         try:
             sized = replace(batch, expected_rows=rows.count())
-            for output in self._outputs:
-                self._give(output, rows, sized)
+            wrote = [self._give(output, rows, sized) for output in self._outputs]
         finally:
             rows.unpersist()
-        self._sized = True
+        # A sink that has skipped the batch has not seen how large it was.
+        self._sized = all(wrote)
 
     def _give(self, output: OpenOutput, rows: DataFrame, batch: Batch) -> bool:
         """Give the batch to one output; says whether its plan was run."""
