@@ -3,6 +3,7 @@
 # ruff: noqa: D102  the job says what it does by what it stands for
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,12 @@ from tests.adapters.postgres_driving import Desk
 import holdfast
 from holdfast import sinks
 from holdfast.errors import OptionInvalid
-from holdfast.examples.database import Database
+from holdfast.examples.database import ROLE, Database
 from holdfast.model.definition import Output
 
 pytestmark = pytest.mark.spark
+
+PASSWORD = "HOLDFAST_TEST_PASSWORD"
 
 
 class ExistingJob:
@@ -65,30 +68,38 @@ def job(spark: SparkSession, tmp_path: Path) -> ExistingJob:
     return made
 
 
-def both(home: Path, desk: Desk) -> list[Output]:
+def every(home: Path, desk: Desk, other: Desk) -> list[Output]:
+    parts = dict(part.split("=") for part in other.connection.split())
+    place = f"{parts['host']}:{parts['port']}/{parts['dbname']}?currentSchema={other.schema}"
     return [
         sinks.delta_append(str(home / "table")),
         sinks.postgres_append(desk.connection, "rows", schema=desk.schema),
+        sinks.jdbc_append(
+            f"jdbc:postgresql://{place}", "jdbc_rows", user=ROLE, password=f"env:{PASSWORD}"
+        ),
     ]
 
 
-def test_batches_that_come_again_are_skipped_by_both_sinks(
-    job: ExistingJob, tmp_path: Path, database: Database
+def test_batches_that_come_again_are_skipped_by_every_sink(
+    job: ExistingJob, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(database)
-    first = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    monkeypatch.setenv(PASSWORD, database.pgpass.read_text().strip().rpartition(":")[2])
+    desk, other = Desk(database), Desk(database, schema=f"jdbc_{secrets.token_hex(4)}")
+    outputs = every(tmp_path, desk, other)
+    first = holdfast.once(outputs, checkpoint=str(job.checkpoint), dev=True)
     job.run(first)
     first.close()
     job.forget_last_commit()
     job.land(3)
-    second = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    second = holdfast.once(outputs, checkpoint=str(job.checkpoint), dev=True)
     job.run(second)
     ids = deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("id").to_pylist()
     assert Counter(ids) == Counter(range(40))
     assert Counter(n for (n,) in desk.query("SELECT id FROM rows")) == Counter(range(40))
+    assert Counter(n for (n,) in other.query("SELECT id FROM jdbc_rows")) == Counter(range(40))
     assert desk.query("SELECT job, epoch, batch FROM holdfast_ledger") == [("existing-job", 2, 3)]
     job.land(4)
-    third = holdfast.once(both(tmp_path, desk), checkpoint=str(job.checkpoint), dev=True)
+    third = holdfast.once(outputs, checkpoint=str(job.checkpoint), dev=True)
     with pytest.raises(StreamingQueryException, match="LEASE_HELD"):
         job.run(third)
     second.close()
