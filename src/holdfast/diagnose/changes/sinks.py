@@ -55,7 +55,7 @@ def _meaning(new: Sequence[PlanSink]) -> tuple[Severity, str]:
     if any(one.kind in _FILES for one in new):
         return (
             Severity.LOSES,
-            ": and a folder of Spark's file sink that does not begin with batch 0 cannot be read.",
+            "; Spark cannot read a folder of its file sink that does not begin with batch 0.",
         )
     if all(one.kind in _STREAMS for one in new):
         return Severity.NOTE, ", which Spark allows for a topic."

@@ -100,7 +100,7 @@ def _names(
         where=where,
         was=", ".join(sorted(old)),
         now=", ".join(sorted(one.name for one in now)),
-        remedies=() if severity is Severity.NOTE else (TAKE_BACK, f"or {NEW_CHECKPOINT}"),
+        remedies=() if severity is Severity.NOTE else (f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 

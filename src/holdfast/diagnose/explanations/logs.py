@@ -36,8 +36,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "takes the entry as it is: no checksum covers the offset log",
             ),
         ),
-        cures="Restore the entry. If the query was moved on purpose, see to it that the sink has"
-        " neither kept what comes again nor misses what does not.",
+        cures="Restore the entry. If the query was moved on purpose, look at the sink first: rows"
+        " that are read again are in it already, and rows that were passed over are missing.",
     ),
     Code.BATCHES_SKIPPED: Explanation(
         meaning="Several batches are planned and not committed. Only the last one runs again.",
