@@ -8,7 +8,7 @@ import pickle
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING
 
 from holdfast.decode import plan as plans
@@ -220,7 +220,8 @@ def _digest(function: "JavaObject", spark: "SparkSession") -> tuple[str, str]:
         seen: set[int] = set()
         code = "\n".join(line for part in parts for line in _code(part, seen))
         name = name if processor is None else type(processor).__name__
-        return name, hashlib.sha256(code.encode()).hexdigest()[:_SHORT]
+        # Of what is no Python function nothing is told, which is no proof that it stays the same.
+        return name, hashlib.sha256(code.encode()).hexdigest()[:_SHORT] if code else ""
     return name, ""
 
 
@@ -255,6 +256,8 @@ def _inside(value: object) -> Iterator[object]:
     match value:
         case FunctionType():
             yield from (cell.cell_contents for cell in value.__closure__ or ())
+        case MethodType():
+            yield value.__func__
         case Mapping():
             for key, inner in value.items():
                 yield from (str(key), inner)
