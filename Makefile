@@ -65,7 +65,7 @@ prove: setup ## kill a driver of every sink at every point; also on real S3 (nee
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
 SECONDS ?= 120
-fuzz: setup ## every decoder with damaged and guided bytes, SECONDS each
+fuzz: setup ## every decoder with damaged and guided bytes, until each has had SECONDS
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris==3.0.0 \
 		|| echo "atheris has no build for this Python: damaged bytes only"
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)

@@ -6,7 +6,7 @@ import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 with atheris.instrument_imports(include=["holdfast"]):
     import holdfast.decode
-    from tests.fuzz.__main__ import check
+    from tests.fuzz.promise import check
 
 NAME = sys.argv.pop(1)
 

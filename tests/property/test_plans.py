@@ -27,9 +27,14 @@ _FIELDS = (
 
 
 def _nodes(inner: some.SearchStrategy[Json]) -> some.SearchStrategy[list[dict[str, object]]]:
-    node = some.fixed_dictionaries(
-        {"class": _KINDS, "num-children": some.integers(0, 2)},
-        optional=dict.fromkeys(_FIELDS, inner | some.lists(inner, max_size=2)),
+    fields = some.dictionaries(
+        some.sampled_from(_FIELDS), inner | some.lists(inner, max_size=2), max_size=5
+    )
+    node = some.builds(
+        lambda kind, children, more: {"class": kind, "num-children": children, **more},
+        _KINDS,
+        some.integers(0, 2),
+        fields,
     )
     return some.lists(node, min_size=1, max_size=4)
 

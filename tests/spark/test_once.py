@@ -3,6 +3,7 @@
 # ruff: noqa: D102  the job says what it does by what it stands for
 
 import json
+import os
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from holdfast.model.definition import Output
 pytestmark = pytest.mark.spark
 
 PASSWORD = "HOLDFAST_TEST_PASSWORD"
+_EPOCH = 1_767_225_600
 
 
 class ExistingJob:
@@ -36,7 +38,9 @@ class ExistingJob:
 
     def land(self, number: int) -> None:
         lines = [json.dumps({"id": n, "k": n % 3}) for n in range(number * 10, number * 10 + 10)]
-        (self.landing / f"{number}.json").write_text("\n".join(lines))
+        path = self.landing / f"{number}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (_EPOCH + number, _EPOCH + number))  # Spark takes the oldest first
 
     def run(self, write: Callable[[DataFrame, int], None]) -> None:
         stream = (

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -377,9 +378,10 @@ def test_stopping_with_a_backlog_leaves_the_rest_to_the_next_start(place: Place)
         time.sleep(0.05)
     running.stop(grace=30)
     assert len(seen) < 12
-    whole = place.ids()
-    assert whole == list(range(len(whole)))
-    assert len(whole) % 10 == 0
+    # Which files came first is not said: Spark takes them by the millisecond of their landing.
+    landed = Counter(number // 10 for number in place.ids())
+    assert 0 < len(landed) < 12
+    assert set(landed.values()) == {10}
     place.run(declared())
     assert place.ids() == list(range(120))
 

@@ -4,6 +4,7 @@ The changes of code that it never detects are in `changes`, damaged logs in `cra
 """
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -17,10 +18,14 @@ from holdfast.model.finding import Code, Judgement
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.prove]
 
+_EPOCH = 1_767_225_600
+
 
 def _land(home: Path, number: int) -> None:
     (home / "landing").mkdir(exist_ok=True)
-    (home / f"landing/{number}.json").write_text(json.dumps({"n": number}))
+    path = home / f"landing/{number}.json"
+    path.write_text(json.dumps({"n": number}))
+    os.utime(path, (_EPOCH + number, _EPOCH + number))  # Spark takes the oldest first
 
 
 def _ran(spark: SparkSession, home: Path, kind: str = "parquet") -> list[int]:
