@@ -20,10 +20,10 @@ def partitions(evidence: Evidence) -> Mapping[int, int]:
     entry = evidence.offset_entries.get(planned) if planned is not None else None
     if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
         return {}
-    return {one.operator: one.partitions for one in evidence.operators if _keyed(one)}
+    return {one.operator: one.partitions for one in evidence.operators if keyed(one)}
 
 
-def _keyed(operator: OperatorSeen) -> bool:
+def keyed(operator: OperatorSeen) -> bool:
     """Whether rows go to partitions by a key; without one there is one, whatever is asked for."""
     families = next((told for told in operator.schema.values() if told), ())
     if not families:
