@@ -13,8 +13,10 @@ from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
 
-_V4_0 = SparkVersion(4, 0)
+_V4_0, _V4_3 = SparkVersion(4, 0), SparkVersion(4, 3)
 _ONLY_4_0 = 2
+_SECOND = 2
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MOST_TOLD = 20
 _MOST_DIGITS = 6
 
@@ -37,6 +39,7 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
     for load in of(evidence, batch):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
+    yield from _of_format(evidence, how.spark, batch)
     refused = of_4_0(evidence)
     if refused and how.spark != _V4_0:
         yield StartError(
@@ -46,6 +49,23 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
             exceptions=("SparkException",),
             reason=f"RocksDB's metadata in `{refused[0]}` has version 2, which 4.0 alone reads",
             read_from=refused[:_MOST_TOLD],
+        )
+
+
+def _of_format(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Iterator[StartError]:
+    """4.3 takes the format of the state from the latest commit, and only RocksDB has a second."""
+    committed = evidence.batches.last_committed
+    entry = None if committed is None else evidence.commit_entries.get(committed)
+    provider = evidence.settings.get(_PROVIDER, "")
+    second = entry is not None and entry.version == _SECOND
+    if spark >= _V4_3 and second and evidence.operators and "RocksDB" not in provider:
+        yield StartError(
+            stage=Stage.WRITING,
+            batch=batch,
+            condition="STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
+            exceptions=("StateStoreCheckpointIdsNotSupported",),
+            reason=f"`commits/{committed}` is of version 2, which only state in RocksDB has",
+            read_from=(f"commits/{committed}",),
         )
 
 
@@ -81,7 +101,7 @@ def _unreadable(file: UnreadableFile, spark: SparkVersion, batch: BatchId) -> St
 
 
 def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
-    pinned = evidence.settings.get("spark.sql.streaming.stateStore.providerClass", "")
+    pinned = evidence.settings.get(_PROVIDER, "")
     missing = "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
     if "RocksDB" in pinned:
         changes = FileKind.STATE_CHANGELOG in evidence.files

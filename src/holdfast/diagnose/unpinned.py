@@ -27,7 +27,7 @@ def keyed(operator: OperatorSeen) -> bool:
     """Whether rows go to partitions by a key; without one there is one, whatever is asked for."""
     families = next((told for told in operator.schema.values() if told), ())
     if not families:
-        return operator.partitions > 1
+        return any(one.partition > 0 for one in operator.stores)
     return any(column.type != "void" for column in families[0].key)
 
 
