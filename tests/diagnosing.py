@@ -1,6 +1,7 @@
 """Diagnosing checkpoints from tests, the way the command does; a small one of a file source."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from holdfast.model.spark_version import SparkVersion
 from tests import checkpoint_files as files
 from tests.looking import NOW_MS
 
+LANDED_MS = 1_767_225_600_123
+_LANDED_NS = LANDED_MS * 1_000_000 + 456_789  # of which Spark logs the milliseconds
 V4_1 = SparkVersion(4, 1)
 
 
@@ -60,8 +63,10 @@ def reading_files(location: Path, *, batches: int = 3, listed: int = 3) -> Path:
     landing.mkdir(exist_ok=True)
     (location / "sources/0").mkdir(parents=True)
     for number in range(listed):
-        (landing / f"{number}.json").write_text("{}")
-        entry = {"path": f"file://{landing}/{number}.json", "timestamp": 1, "batchId": number}
+        file = landing / f"{number}.json"
+        file.write_text("{}")
+        os.utime(file, ns=(_LANDED_NS, _LANDED_NS))
+        entry = {"path": f"file://{file}", "timestamp": LANDED_MS, "batchId": number}
         (location / f"sources/0/{number}").write_text(f"v1\n{json.dumps(entry)}")
     return location
 

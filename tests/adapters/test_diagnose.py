@@ -1,6 +1,7 @@
 """What is found in checkpoints on disk: each code at one that shows it, and nothing else there."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -261,6 +262,21 @@ def _a_file_of_the_batch_is_gone(folder: Path) -> Diagnosis:
     location = reading_files(folder / "c")
     (location / "commits/2").unlink()
     (folder / "landing/2.json").unlink()
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_FILES_REWRITTEN)
+def _a_landing_file_written_again(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (folder / "landing/1.json").write_text("{}")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_FILES_TOO_OLD)
+def _a_landing_file_that_is_too_old(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (folder / "landing/late.json").write_text("{}")
+    os.utime(folder / "landing/late.json", (1_700_000_000, 1_700_000_000))
     return diagnosed(location)
 
 

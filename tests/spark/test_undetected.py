@@ -21,20 +21,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.prove]
 _EPOCH = 1_767_225_600
 
 
-def _land(home: Path, number: int) -> None:
+def _land(home: Path, number: int, *, days: int = 0, name: str = "") -> None:
     (home / "landing").mkdir(exist_ok=True)
-    path = home / f"landing/{number}.json"
+    path = home / f"landing/{name or number}.json"
     path.write_text(json.dumps({"n": number}))
-    os.utime(path, (_EPOCH + number, _EPOCH + number))  # Spark takes the oldest first
+    at = _EPOCH + number + days * 86_400
+    os.utime(path, (at, at))  # Spark takes the oldest first
 
 
-def _ran(spark: SparkSession, home: Path, kind: str = "parquet") -> list[int]:
+def _ran(spark: SparkSession, home: Path, kind: str = "parquet", **options: str) -> list[int]:
     """Run to the end of the input, one file a batch: all that is in the sink then."""
     before = _runs(home)
     session = spark.newSession()  # whose listener hears of no other test
     holdfast.record(session)
     rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
-    stream = rows.json(f"{home}/landing").writeStream.format(kind)
+    stream = rows.options(**options).json(f"{home}/landing").writeStream.format(kind)
     stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
     stream.start(f"{home}/out").awaitTermination()
     _recorded_to_the_end(home, but=before)
@@ -101,3 +102,52 @@ def test_a_rewound_checkpoint(spark: SparkSession, tmp_path: Path, kind: str) ->
     assert found.judgement is Judgement.UNSAFE
     _land(tmp_path, 4)
     assert _ran(spark, tmp_path, kind) == [0, 1, 2, 3], "Spark has noticed: row 4 is lost"
+
+
+def test_a_landing_file_that_was_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(3):
+        _land(tmp_path, number)
+    assert _ran(spark, tmp_path) == [0, 1, 2]
+    assert Code.SOURCE_FILES_REWRITTEN not in codes(diagnosed(tmp_path / "ck"))
+    _land(tmp_path, 100, days=5, name="1")
+    found = diagnosed(tmp_path / "ck")
+    assert Code.SOURCE_FILES_REWRITTEN in codes(found)
+    assert found.judgement is Judgement.UNDEFINED
+    _land(tmp_path, 3)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3], "Spark has noticed"
+    _land(tmp_path, 4, days=8)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 4, 100], "Spark forgets a file after `maxFileAge`"
+    assert Code.SOURCE_FILES_REWRITTEN not in codes(diagnosed(tmp_path / "ck"))
+
+
+def test_a_landing_file_that_is_too_old(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(3):
+        _land(tmp_path, number)
+    _land(tmp_path, 3, days=-9)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3], "the first run takes files of any age"
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    _land(tmp_path, 4, days=-8)
+    _land(tmp_path, 5, days=-6)
+    found = diagnosed(tmp_path / "ck")
+    (one,) = (one for one in found.findings if one.code is Code.SOURCE_FILES_TOO_OLD)
+    assert [clue.file for clue in one.clues] == [str(tmp_path / "landing/4.json")]
+    assert found.judgement is Judgement.UNSAFE
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 5], "Spark has noticed"
+    assert Code.SOURCE_FILES_TOO_OLD in codes(diagnosed(tmp_path / "ck"))
+    (tmp_path / "landing/4.json").touch()
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 4, 5], "the remedy is none"
+
+
+@pytest.mark.parametrize(
+    "options", [{"latestFirst": "true"}, {"maxFileAge": "10d"}], ids=lambda one: next(iter(one))
+)
+def test_an_old_landing_file_that_is_read(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
+    for number in range(2):
+        _land(tmp_path, number)
+    assert _ran(spark, tmp_path, **options) == [0, 1]
+    _land(tmp_path, 2, days=-9)
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    assert _ran(spark, tmp_path, **options) == [0, 1, 2]
