@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,11 +24,12 @@ def diagnosed(
     asynchronous: bool = False,
     asked: Mapping[str, str] | None = None,
     kafka: str = "",
+    storage: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """The diagnosis of one checkpoint."""
     return ops.diagnose(
         str(location),
-        storage={},
+        storage=storage or {},
         event_log=None,
         spark=spark,
         asynchronous=asynchronous,
@@ -82,3 +84,23 @@ def recorded(location: Path, **record: object) -> None:
         "sources": [], "configuration": {}, "job": location.name, **record,
     }  # fmt: skip
     (run / "000001.jsonl").write_text(json.dumps(started) + "\n")
+
+
+def timed(location: Path, first_ms: int = 1_767_225_600_000) -> None:
+    """Give the files of a checkpoint the times at which Spark would have written them."""
+    for path in location.glob("*/**/*"):
+        number = re.match(r"\d+", path.name)
+        if path.is_file() and number:
+            folder = path.relative_to(location).parts[0]
+            batch = int(number[0]) - (folder == "state")
+            after_ms = {"offsets": 10, "state": 400, "commits": 900}[folder]
+            _touch(path, first_ms + batch * 1000 + after_ms)
+
+
+def late(path: Path, by_ms: int = 60_000) -> None:
+    """A file that was written over so much later."""
+    _touch(path, path.stat().st_mtime_ns // 1_000_000 + by_ms)
+
+
+def _touch(path: Path, at_ms: int) -> None:
+    os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))

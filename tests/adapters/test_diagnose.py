@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
-from tests.diagnosing import codes, diagnosed, reading, reading_files, recorded
+from tests.diagnosing import codes, diagnosed, late, reading, reading_files, recorded, timed
 from tests.golden import FOLDER
 from tests.looking import NOW_MS, stamps
 
@@ -371,6 +371,14 @@ def _state_that_is_whole(folder: Path) -> Diagnosis:
 @_shows(Code.STATE_MISSING)
 def _state_without_its_last_version(folder: Path) -> Diagnosis:
     return diagnosed(_stateful(folder, range(1, 3)))
+
+
+@_shows(Code.STATE_REWRITTEN)
+def _state_written_after_its_commit(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    timed(location)
+    late(location / "state/0/1/3.delta")
+    return diagnosed(location)
 
 
 @_shows(Code.STATE_SCHEMA_UNREADABLE)

@@ -2,13 +2,17 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
+from tests.adapters.remotes import remote
 from tests.diagnosing import LANDED_MS, codes, diagnosed, reading_files, recorded
+from tests.servers import S3Server
 
 from holdfast.gather import landing
 from holdfast.model.finding import Code, Finding, Severity
+from holdfast.storage import Children, open_reader, open_store
 
 _DAY_MS = 86_400_000
 _OLD_MS = LANDED_MS - 8 * _DAY_MS
@@ -215,3 +219,34 @@ def test_a_compacted_log_names_what_was_read_long_ago(
     assert "log is long" in _why_not(location)
     (tmp_path / "landing/11.json").write_text("{}")
     assert _found(location) == {Code.SOURCE_FILES_REWRITTEN}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_a_landing_folder_in_the_bucket_of_the_checkpoint(s3: S3Server, tmp_path: Path) -> None:
+    base, storage = remote(s3, "base")
+    store = open_store(base, storage)
+    location = reading_files(tmp_path / "c")
+    for number in range(3):
+        store.write(f"landing/{number}.json", b"{}")
+    listed = open_reader(base, storage).children("landing")
+    assert isinstance(listed, Children)
+    times = {file.name: file.modified_ms for file in listed.files}
+    for path in (one for one in location.rglob("*") if one.is_file()):
+        text = path.read_text().replace(f"file://{tmp_path}", base.replace("s3:", "s3a:"))
+        text = text.replace(str(LANDED_MS), str(times.get(f"{path.name}.json", 0)))
+        store.write(f"c/{path.relative_to(location)}", text.encode())
+
+    def found() -> set[Code]:
+        return codes(diagnosed(f"{base}/c", storage=storage)) & _BOTH
+
+    assert not found()
+    time.sleep(1.1)
+    store.write("landing/1.json", b"{}")
+    assert found() == {Code.SOURCE_FILES_REWRITTEN}
+    future_ms = times["2.json"] + 8 * _DAY_MS
+    entry = store.read("c/sources/0/2")
+    assert isinstance(entry, bytes)
+    store.write("c/sources/0/2", entry.replace(str(times["2.json"]).encode(), b"%d" % future_ms))
+    store.write("landing/late.json", b"{}")
+    assert found() == _BOTH

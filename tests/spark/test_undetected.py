@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession, functions
 from tests.diagnosing import codes, diagnosed
 
 import holdfast
@@ -151,3 +152,61 @@ def test_an_old_landing_file_that_is_read(
     _land(tmp_path, 2, days=-9)
     assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
     assert _ran(spark, tmp_path, **options) == [0, 1, 2]
+
+
+_STORES = {"changelog": "RocksDBStateStoreProvider", "delta": "HDFSBackedStateStoreProvider"}
+
+
+def _summed(spark: SparkSession, home: Path, kind: str, out: str = "out") -> int:
+    """Run an aggregate to the end of the input, one file a batch: the sum that it gives."""
+    session = spark.newSession()
+    settings = "spark.sql.streaming.stateStore"
+    package = "org.apache.spark.sql.execution.streaming.state"
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set(f"{settings}.providerClass", f"{package}.{_STORES[kind]}")
+    session.conf.set(f"{settings}.rocksdb.changelogCheckpointing.enabled", "true")
+    rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
+    total = rows.json(f"{home}/landing").agg(functions.sum("n").alias("total"))
+    stream = total.writeStream.format("delta").outputMode("complete")
+    stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
+    stream.start(f"{home}/{out}").awaitTermination()
+    (row,) = spark.read.format("delta").load(f"{home}/{out}").collect()
+    return int(row.total)
+
+
+def _given_up(own: Path, other: Path, kind: str) -> None:
+    """Let a task that ran over other input write version 3 a minute after it was committed."""
+    written = list((other / "ck/state/0/0").glob(f"*3.{kind}*"))
+    assert {f"3.{kind}", f"3.{kind}.crc"} <= {one.name for one in written}
+    for one in written:
+        shutil.copy(one, own / "ck/state/0/0" / one.name)
+    later = time.time() + 60
+    os.utime(own / f"ck/state/0/0/3.{kind}", (later, later))
+
+
+@pytest.mark.parametrize("kind", _STORES)
+def test_a_task_that_was_given_up_writes_over_the_state(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for home, numbers in ((own, (1, 2, 3)), (other, (10, 20, 30))):
+        home.mkdir()
+        for number in numbers:
+            _land(home, number)
+        assert _summed(spark, home, kind) == sum(numbers)
+        assert Code.STATE_REWRITTEN not in codes(diagnosed(home / "ck"))
+    checksum = own / f"ck/state/0/0/3.{kind}.crc"
+    first = checksum.read_bytes()
+    _given_up(own, other, kind)
+    found = diagnosed(own / "ck")
+    assert Code.STATE_REWRITTEN in codes(found)
+    assert found.judgement is Judgement.UNDEFINED
+    _land(own, 4)
+    copied = shutil.copytree(own / "ck", own / "copied")
+    assert _summed(spark, own, kind) == 60 + 4, "Spark has noticed"
+    shutil.rmtree(own / "ck")
+    copied.rename(own / "ck")
+    checksum.write_bytes(first)
+    checksum.with_name(f".{checksum.name}.crc").unlink()
+    with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
+        _summed(spark, own, kind, out="another")  # which skips no batch
