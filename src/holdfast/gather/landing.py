@@ -8,7 +8,7 @@ folder may be long: beyond a bound the question stays open, and that is said.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,11 +23,11 @@ from holdfast.model.source_offset import FileOffset
 from holdfast.model.surroundings import LandingSeen, Rewritten, Unread
 from holdfast.storage import Children, File, Piece, Portion, Reader, Refused, open_reader, urls
 
-_MOST_LOG = 2 << 20
+_MOST_LOG = 1 << 20
 _MOST_ENTRIES = 256
 _MOST_FOLDERS = 64
 _MOST_LISTED = 4000
-_MOST_ASKED = 1000
+_MOST_ASKED = 500
 _DESCRIBED = re.compile(r"FileStreamSource\[(?P<path>.+)\]")
 _GLOB = frozenset("*?[{\\")
 _SINK_LOG = "_spark_metadata"
@@ -54,7 +54,7 @@ class _Log:
 
     whole: bool
     newest_ms: int
-    files: Mapping[str, tuple[str, str]]
+    files: dict[str, tuple[str, str]]
     spelled: Mapping[str, Sequence[str]]
 
     def told(self, folder: str, name: str) -> tuple[int, int] | None:
@@ -94,14 +94,15 @@ def _of_source(place: Place, source: SourceSeen, log: SourceLog | None) -> Landi
     if len(logged.spelled) > _MOST_FOLDERS and not named:
         listed.left_out = f"only the {_MOST_FOLDERS} folders that were read last are looked at"
     if not logged.whole:
-        listed.left_out = "its log is long, and only the files in its last 2 MB are known"
+        listed.left_out = "its log is long, and only the files in its last 1 MB are known"
     if listed.left_out:
         _ask(logged, listed)
+    rewritten, unread = _compared(logged, listed)
     return LandingSeen(
         reads=reads,
         newest_ms=logged.newest_ms,
-        rewritten=tuple(_rewritten(listed, logged)),
-        unread=tuple(_unread(listed, logged)) if logged.whole else (),
+        rewritten=rewritten,
+        unread=unread if logged.whole else (),
         left_out=listed.left_out,
     )
 
@@ -203,38 +204,40 @@ def _of_partitions(folder: str) -> bool:
 
 def _ask(logged: _Log, listed: _Listed) -> None:
     """The files that were read last, one by one, where not all could be listed."""
-    for path in islice(reversed(list(logged.files)), _MOST_ASKED):
+    places = {path: place for place, paths in logged.spelled.items() for path in paths}
+    for path in islice(reversed(logged.files), _MOST_ASKED):
         folder, _, name = path.rpartition("/")
-        place = _located(folder)
-        if urls.is_local(place):
-            try:
-                status = Path(place, name).stat()
-            except (OSError, ValueError):
-                continue  # it is gone, or no file can have such a name
-            file = File(name, status.st_size, status.st_mtime_ns // 1_000_000)
-            listed.folders.setdefault(place, {})[name] = file
+        names = listed.folders.setdefault(places[folder], {})
+        if name in names or not places[folder].startswith("/"):
+            continue
+        try:
+            status = Path(places[folder], name).stat()
+        except (OSError, ValueError):
+            continue  # it is gone, or no file can have such a name
+        names[name] = File(name, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
-def _rewritten(listed: _Listed, logged: _Log) -> Iterator[Rewritten]:
+def _compared(logged: _Log, listed: _Listed) -> tuple[tuple[Rewritten, ...], tuple[Unread, ...]]:
+    rewritten: list[Rewritten] = []
+    unread: list[Unread] = []
     for folder, names in listed.folders.items():
         for name, file in names.items():
             told = logged.told(folder, name)
-            if told is not None and not _same(told[0], file.modified_ms):
-                yield Rewritten(
-                    path=f"{folder}/{name}",
-                    logged_ms=told[0],
-                    modified_ms=file.modified_ms,
-                    log_offset=told[1],
+            if told is None:
+                # Spark passes over such names; an empty file has no rows.
+                ignored = name.startswith(("_", ".")) or name.endswith("._COPYING_")
+                if not ignored and file.size:
+                    unread.append(Unread(path=f"{folder}/{name}", modified_ms=file.modified_ms))
+            elif not _same(told[0], file.modified_ms):
+                rewritten.append(
+                    Rewritten(
+                        path=f"{folder}/{name}",
+                        logged_ms=told[0],
+                        modified_ms=file.modified_ms,
+                        log_offset=told[1],
+                    )
                 )
-
-
-def _unread(listed: _Listed, logged: _Log) -> Iterator[Unread]:
-    for folder, names in listed.folders.items():
-        for name, file in names.items():
-            # Spark passes over such names; an empty file has no rows.
-            ignored = name.startswith(("_", ".")) or name.endswith("._COPYING_")
-            if not ignored and file.size and logged.told(folder, name) is None:
-                yield Unread(path=f"{folder}/{name}", modified_ms=file.modified_ms)
+    return tuple(rewritten), tuple(unread)
 
 
 def _same(one_ms: int, other_ms: int) -> bool:
