@@ -1,6 +1,8 @@
 """Diagnosing checkpoints from tests, the way the command does; a small one of a file source."""
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from holdfast.model.spark_version import SparkVersion
 from tests import checkpoint_files as files
 from tests.looking import NOW_MS
 
+LANDED_MS = 1_767_225_600_123
+_LANDED_NS = LANDED_MS * 1_000_000 + 456_789  # of which Spark logs the milliseconds
 V4_1 = SparkVersion(4, 1)
 
 
@@ -21,11 +25,12 @@ def diagnosed(
     asynchronous: bool = False,
     asked: Mapping[str, str] | None = None,
     kafka: str = "",
+    storage: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """The diagnosis of one checkpoint."""
     return ops.diagnose(
         str(location),
-        storage={},
+        storage=storage or {},
         event_log=None,
         spark=spark,
         asynchronous=asynchronous,
@@ -61,8 +66,10 @@ def reading_files(location: Path, *, batches: int = 3, listed: int = 3) -> Path:
     landing.mkdir(exist_ok=True)
     (location / "sources/0").mkdir(parents=True)
     for number in range(listed):
-        (landing / f"{number}.json").write_text("{}")
-        entry = {"path": f"file://{landing}/{number}.json", "timestamp": 1, "batchId": number}
+        file = landing / f"{number}.json"
+        file.write_text("{}")
+        os.utime(file, ns=(_LANDED_NS, _LANDED_NS))
+        entry = {"path": f"file://{file}", "timestamp": LANDED_MS, "batchId": number}
         (location / f"sources/0/{number}").write_text(f"v1\n{json.dumps(entry)}")
     return location
 
@@ -78,3 +85,23 @@ def recorded(location: Path, **record: object) -> None:
         "sources": [], "configuration": {}, "job": location.name, **record,
     }  # fmt: skip
     (run / "000001.jsonl").write_text(json.dumps(started) + "\n")
+
+
+def timed(location: Path, first_ms: int = 1_767_225_600_000) -> None:
+    """Give the files of a checkpoint the times at which Spark would have written them."""
+    for path in location.glob("*/**/*"):
+        number = re.match(r"\d+", path.name)
+        if path.is_file() and number:
+            folder = path.relative_to(location).parts[0]
+            batch = int(number[0]) - (folder == "state")
+            after_ms = {"offsets": 10, "state": 400, "commits": 900}[folder]
+            _touch(path, first_ms + batch * 1000 + after_ms)
+
+
+def late(path: Path, by_ms: int = 60_000) -> None:
+    """A file that was written over so much later."""
+    _touch(path, path.stat().st_mtime_ns // 1_000_000 + by_ms)
+
+
+def _touch(path: Path, at_ms: int) -> None:
+    os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))

@@ -1,6 +1,7 @@
 """What is found in checkpoints on disk: each code at one that shows it, and nothing else there."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
-from tests.diagnosing import codes, diagnosed, reading, reading_files, recorded
+from tests.diagnosing import codes, diagnosed, late, reading, reading_files, recorded, timed
 from tests.golden import FOLDER
 from tests.looking import NOW_MS, stamps
 
@@ -283,6 +284,21 @@ def _a_file_of_the_batch_is_gone(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@_shows(Code.SOURCE_FILES_REWRITTEN)
+def _a_landing_file_written_again(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (folder / "landing/1.json").write_text("{}")
+    return diagnosed(location)
+
+
+@_shows(Code.SOURCE_FILES_TOO_OLD)
+def _a_landing_file_that_is_too_old(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    (folder / "landing/late.json").write_text("{}")
+    os.utime(folder / "landing/late.json", (1_700_000_000, 1_700_000_000))
+    return diagnosed(location)
+
+
 def _reading_a_table(folder: Path, table_id: str | None, versions: int) -> Path:
     table = folder / "read"
     for _ in range(versions):
@@ -374,6 +390,14 @@ def _state_that_is_whole(folder: Path) -> Diagnosis:
 @_shows(Code.STATE_MISSING)
 def _state_without_its_last_version(folder: Path) -> Diagnosis:
     return diagnosed(_stateful(folder, range(1, 3)))
+
+
+@_shows(Code.STATE_REWRITTEN)
+def _state_written_after_its_commit(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    timed(location)
+    late(location / "state/0/1/3.delta")
+    return diagnosed(location)
 
 
 @_shows(Code.STATE_SCHEMA_UNREADABLE)

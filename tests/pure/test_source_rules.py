@@ -20,6 +20,7 @@ from holdfast.model.surroundings import KafkaSeen, Surroundings
 NOTHING = Surroundings(
     ephemeral="",
     files_gone=(),
+    landing={},
     same_query=(),
     delta={},
     kafka=Unknown(reason="not asked"),

@@ -1,6 +1,7 @@
 """Jobs on a session that exists: rows, records, restarts, graceful stops, and bad input."""
 
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -171,6 +172,21 @@ def test_a_damaged_checkpoint_is_refused_before_spark_writes_into_it(place: Plac
     with pytest.raises(StartUnsafe, match="OFFSET_BEFORE_MISSING"):
         place.run(place.pipeline())
     assert not (place.checkpoint / "offsets/2").exists()
+
+
+def test_a_landing_file_that_is_too_old_stops_the_start(place: Place, tmp_path: Path) -> None:
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    place.land("b.json", 10, 10)
+    (late,) = tmp_path.rglob("b.json")
+    os.utime(late, (1_700_000_000, 1_700_000_000))
+    with pytest.raises(StartUnsafe, match="SOURCE_FILES_TOO_OLD"):
+        place.run(place.pipeline())
+    place.run(place.pipeline(), "SOURCE_FILES_TOO_OLD")
+    assert place.ids() == list(range(10))
+    late.touch()
+    place.run(place.pipeline())
+    assert place.ids() == list(range(20))
 
 
 def test_a_deleted_table_is_refused_and_can_be_accepted(place: Place, tmp_path: Path) -> None:

@@ -7,18 +7,12 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession, functions
 from tests.diagnosing import codes, diagnosed
-from tests.spark.changes import PROCESSOR
-from tests.spark.changing import Query, record, write_input
-from tests.spark.processing import processing
 
 import holdfast
 from holdfast.model.finding import Code, Judgement
@@ -28,20 +22,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.prove]
 _EPOCH = 1_767_225_600
 
 
-def _land(home: Path, number: int) -> None:
+def _land(home: Path, number: int, *, days: int = 0, name: str = "") -> None:
     (home / "landing").mkdir(exist_ok=True)
-    path = home / f"landing/{number}.json"
+    path = home / f"landing/{name or number}.json"
     path.write_text(json.dumps({"n": number}))
-    os.utime(path, (_EPOCH + number, _EPOCH + number))  # Spark takes the oldest first
+    at = _EPOCH + number + days * 86_400
+    os.utime(path, (at, at))  # Spark takes the oldest first
 
 
-def _ran(spark: SparkSession, home: Path, kind: str = "parquet") -> list[int]:
+def _ran(spark: SparkSession, home: Path, kind: str = "parquet", **options: str) -> list[int]:
     """Run to the end of the input, one file a batch: all that is in the sink then."""
     before = _runs(home)
     session = spark.newSession()  # whose listener hears of no other test
     holdfast.record(session)
     rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
-    stream = rows.json(f"{home}/landing").writeStream.format(kind)
+    stream = rows.options(**options).json(f"{home}/landing").writeStream.format(kind)
     stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
     stream.start(f"{home}/out").awaitTermination()
     _recorded_to_the_end(home, but=before)
@@ -110,116 +105,108 @@ def test_a_rewound_checkpoint(spark: SparkSession, tmp_path: Path, kind: str) ->
     assert _ran(spark, tmp_path, kind) == [0, 1, 2, 3], "Spark has noticed: row 4 is lost"
 
 
-def test_a_table_that_the_stream_is_joined_with(spark: SparkSession, tmp_path: Path) -> None:
-    def joined() -> DataFrame:
-        rows = spark.readStream.schema("n long").json(f"{tmp_path}/landing")
-        return rows.join(spark.read.schema("n long, name string").json(f"{tmp_path}/names"), "n")
-
-    def names(first: str) -> None:
-        (tmp_path / "names").mkdir(exist_ok=True)
-        lines = [{"n": number, "name": f"{first}{number}"} for number in range(2)]
-        (tmp_path / "names/0.json").write_text("\n".join(map(json.dumps, lines)))
-
-    got: list[str] = []
-    for number, first in enumerate("ab"):
-        names(first)
+def test_a_landing_file_that_was_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(3):
         _land(tmp_path, number)
-        if number:
-            said = holdfast.check(joined(), f"{tmp_path}/ck")
-            assert any("table" in one.question for one in said.not_assessed)
-        running = joined().writeStream.option("checkpointLocation", f"{tmp_path}/ck")
-        running = running.foreachBatch(lambda rows, _: got.extend(r.name for r in rows.collect()))
-        running.trigger(availableNow=True).start().awaitTermination()
-    assert got == ["a0", "b1"], "Spark has noticed"
+    assert _ran(spark, tmp_path) == [0, 1, 2]
+    assert Code.SOURCE_FILES_REWRITTEN not in codes(diagnosed(tmp_path / "ck"))
+    _land(tmp_path, 100, days=5, name="1")
+    found = diagnosed(tmp_path / "ck")
+    assert Code.SOURCE_FILES_REWRITTEN in codes(found)
+    assert found.judgement is Judgement.UNDEFINED
+    _land(tmp_path, 3)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3], "Spark has noticed"
+    _land(tmp_path, 4, days=8)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 4, 100], "Spark forgets a file after `maxFileAge`"
+    assert Code.SOURCE_FILES_REWRITTEN not in codes(diagnosed(tmp_path / "ck"))
 
 
-def test_a_source_of_ones_own_whose_offsets_mean_something_else(
-    spark: SparkSession, tmp_path: Path
+def test_a_landing_file_that_is_too_old(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(3):
+        _land(tmp_path, number)
+    _land(tmp_path, 3, days=-9)
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3], "the first run takes files of any age"
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    _land(tmp_path, 4, days=-8)
+    _land(tmp_path, 5, days=-6)
+    found = diagnosed(tmp_path / "ck")
+    (one,) = (one for one in found.findings if one.code is Code.SOURCE_FILES_TOO_OLD)
+    assert [clue.file for clue in one.clues] == [str(tmp_path / "landing/4.json")]
+    assert found.judgement is Judgement.UNSAFE
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 5], "Spark has noticed"
+    assert Code.SOURCE_FILES_TOO_OLD in codes(diagnosed(tmp_path / "ck"))
+    (tmp_path / "landing/4.json").touch()
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    assert _ran(spark, tmp_path) == [0, 1, 2, 3, 4, 5], "the remedy is none"
+
+
+@pytest.mark.parametrize(
+    "options", [{"latestFirst": "true"}, {"maxFileAge": "10d"}], ids=lambda one: next(iter(one))
+)
+def test_an_old_landing_file_that_is_read(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    first = _numbers(spark, tmp_path, 1)
-    spark.dataSource.register(_counting(10))
-    said = holdfast.check(spark.readStream.format("counting").load(), f"{tmp_path}/ck")
-    assert any("takes its offsets" in one.question for one in said.not_assessed)
-    # The offsets go on, and mean other rows; a batch that was not committed came once more.
-    assert min(_numbers(spark, tmp_path, 10)) >= 10 * max(first), "Spark has noticed"
+    for number in range(2):
+        _land(tmp_path, number)
+    assert _ran(spark, tmp_path, **options) == [0, 1]
+    _land(tmp_path, 2, days=-9)
+    assert Code.SOURCE_FILES_TOO_OLD not in codes(diagnosed(tmp_path / "ck"))
+    assert _ran(spark, tmp_path, **options) == [0, 1, 2]
 
 
-def _numbers(spark: SparkSession, home: Path, step: int) -> list[int]:
-    """What the source gives in two batches or more."""
-    got: list[int] = []
-    spark.dataSource.register(_counting(step))
-    stream = spark.readStream.format("counting").load().writeStream
-    stream = stream.option("checkpointLocation", f"{home}/ck")
-    stream = stream.foreachBatch(lambda rows, _: got.extend(r.n for r in rows.collect()))
-    running = stream.trigger(processingTime="0 seconds").start()
-    _wait(lambda: len(got) > 1)
-    running.stop()
-    return got
+_STORES = {"changelog": "RocksDBStateStoreProvider", "delta": "HDFSBackedStateStoreProvider"}
 
 
-def _counting(step: int) -> type[DataSource]:
-    """A source of numbers, each so many times its offset."""
-
-    class Reader(SimpleDataSourceStreamReader):
-        def initialOffset(self) -> dict[str, int]:  # noqa: N802  the names are Spark's
-            return {"at": 0}
-
-        def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
-            at = start["at"]
-            return iter([(at * step,)]), {"at": at + 1}
-
-        def readBetweenOffsets(  # noqa: N802
-            self, start: dict[str, int], end: dict[str, int]
-        ) -> Iterator[tuple[int]]:
-            return iter([(at * step,) for at in range(start["at"], end["at"])])
-
-    class Counting(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "counting"
-
-        def schema(self) -> str:
-            return "n long"
-
-        def simpleStreamReader(self, schema: StructType) -> Reader:  # noqa: ARG002, N802
-            return Reader()
-
-    return Counting
+def _summed(spark: SparkSession, home: Path, kind: str, out: str = "out") -> int:
+    """Run an aggregate to the end of the input, one file a batch: the sum that it gives."""
+    session = spark.newSession()
+    settings = "spark.sql.streaming.stateStore"
+    package = "org.apache.spark.sql.execution.streaming.state"
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set(f"{settings}.providerClass", f"{package}.{_STORES[kind]}")
+    session.conf.set(f"{settings}.rocksdb.changelogCheckpointing.enabled", "true")
+    rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
+    total = rows.json(f"{home}/landing").agg(functions.sum("n").alias("total"))
+    stream = total.writeStream.format("delta").outputMode("complete")
+    stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
+    stream.start(f"{home}/{out}").awaitTermination()
+    (row,) = spark.read.format("delta").load(f"{home}/{out}").collect()
+    return int(row.total)
 
 
-def _wait(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+def _given_up(own: Path, other: Path, kind: str) -> None:
+    """Let a task that ran over other input write version 3 a minute after it was committed."""
+    written = list((other / "ck/state/0/0").glob(f"*3.{kind}*"))
+    assert {f"3.{kind}", f"3.{kind}.crc"} <= {one.name for one in written}
+    for one in written:
+        shutil.copy(one, own / "ck/state/0/0" / one.name)
+    later = time.time() + 60
+    os.utime(own / f"ck/state/0/0/3.{kind}", (later, later))
 
 
-def test_a_variable_that_lives_for_another_time(spark: SparkSession, tmp_path: Path) -> None:
-    """What is there keeps its time, what comes gets the new one: nobody is told."""
-    query = replace(
-        PROCESSOR, build=processing("value n: c long", ttl_ms=3_600_000, mode="ProcessingTime")
-    )
-    shorter = replace(query, build=processing("value n: c long", ttl_ms=1, mode="ProcessingTime"))
-    counts = []
-    for number, one in enumerate((query, shorter, shorter)):
-        write_input(tmp_path, number)
-        if one is shorter:
-            said = holdfast.check(
-                one.frame(spark, tmp_path), f"{tmp_path}/ck", output_mode="update"
-            )
-            expected = Code.TIMEOUT_CHANGED in {one.code for one in said.findings}
-            assert expected is (number == 1)
-        counts.append(_once(spark, one, tmp_path))
-        shutil.rmtree(tmp_path / ".holdfast", ignore_errors=True)
-        record(spark, one, tmp_path)
-    # Key `a` has one row in each file: the second goes on from the old value, the third does not.
-    assert counts == ["[1]", "[2]", "[1]"], "Spark has noticed"
-
-
-def _once(spark: SparkSession, query: Query, home: Path) -> str:
-    """One batch of all that is there; with this time mode `availableNow` never comes to its end."""
-    got: dict[str, str] = {}
-    stream = query.writer(spark, home).trigger(once=True)
-    stream = stream.foreachBatch(lambda rows, _: got.update({r.k: r.n for r in rows.collect()}))
-    stream.start().awaitTermination()
-    return got["a"]
+@pytest.mark.parametrize("kind", _STORES)
+def test_a_task_that_was_given_up_writes_over_the_state(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for home, numbers in ((own, (1, 2, 3)), (other, (10, 20, 30))):
+        home.mkdir()
+        for number in numbers:
+            _land(home, number)
+        assert _summed(spark, home, kind) == sum(numbers)
+        assert Code.STATE_REWRITTEN not in codes(diagnosed(home / "ck"))
+    checksum = own / f"ck/state/0/0/3.{kind}.crc"
+    first = checksum.read_bytes()
+    _given_up(own, other, kind)
+    found = diagnosed(own / "ck")
+    assert Code.STATE_REWRITTEN in codes(found)
+    assert found.judgement is Judgement.UNDEFINED
+    _land(own, 4)
+    copied = shutil.copytree(own / "ck", own / "copied")
+    assert _summed(spark, own, kind) == 60 + 4, "Spark has noticed"
+    shutil.rmtree(own / "ck")
+    copied.rename(own / "ck")
+    checksum.write_bytes(first)
+    checksum.with_name(f".{checksum.name}.crc").unlink()
+    with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
+        _summed(spark, own, kind, out="another")  # which skips no batch

@@ -8,8 +8,14 @@ everything before it, in order, so that its own files stand at its end; with `wh
 bytes are the tail of such an entry, and the first line, which is cut, is left out.
 """
 
+import re
+
 from holdfast.decode import log
 from holdfast.model.offsets import FileEntry, Unreadable
+
+_LINE = re.compile(
+    r'\n\{"path": ?"([^"\\]*)", ?"timestamp": ?(\d{1,19}), ?"batchId": ?(\d{1,19})\}'
+)
 
 
 def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unreadable:
@@ -28,6 +34,14 @@ def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unread
             return entry
         entries.append(entry)
     return tuple(entries)
+
+
+def scanned(text: str) -> list[tuple[str, str, str]]:
+    """Path, time and log offset of each line that reads as Spark writes it; others are left out.
+
+    For logs of many files: nothing is made of the figures, which takes a tenth of the time.
+    """
+    return _LINE.findall(text)
 
 
 def _entry(line: str) -> FileEntry | Unreadable:

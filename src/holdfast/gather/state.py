@@ -189,6 +189,7 @@ def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
         bytes=store.bytes,
         rows=rows,
         metadata_version=opened.version if opened is not None else 0,
+        written_ms=store.written_ms,
     )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from holdfast.decode import metadata
 from holdfast.diagnose import locations
-from holdfast.gather import topics
+from holdfast.gather import landing, topics
 from holdfast.gather.evidence import Place
 from holdfast.gather.pieces import decoded
 from holdfast.model.batch import Unknown
@@ -44,6 +44,7 @@ def seen(place: Place, evidence: Evidence, wishes: Wishes) -> Surroundings:
     return Surroundings(
         ephemeral=_ephemeral(place.url),
         files_gone=_files_gone(evidence),
+        landing=landing.seen(place, evidence),
         same_query=_same_query(place, evidence),
         delta={
             one.name: _table(one, place.storage)

@@ -16,6 +16,8 @@ from holdfast.storage import Children, File, Missing, Portion, Reader, Refused
 
 RECENT = 101
 """Spark keeps so many entries of a log by default; more than these are not read of any log."""
+RECENT_CHANGES = 16
+"""Of so many versions of a state store it is kept when their changes were written."""
 _MOST_LISTED = 100
 _PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
@@ -62,8 +64,24 @@ class Store:
     changes: Spans = field(default_factory=Spans)
     snapshots: Spans = field(default_factory=Spans)
     newest_snapshot: tuple[int, str] = (-1, "")
+    written_ms: dict[int, int] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
+
+    def add_changes(self, entries: "Sequence[_Entry]") -> None:
+        """Take in files of changes, and when the newest were written.
+
+        A version with an id of its own in the name is not overwritten: of it no time is kept.
+        """
+        self.changes.add([n.number for n, _ in entries if n.number is not None])
+        if entries[0][0].unique_id:
+            return
+        after = (self.changes.last or 0) - RECENT_CHANGES
+        for named, file in entries:
+            if (named.number or 0) > after:
+                self.written_ms[named.number or 0] = file.modified_ms
+        if len(self.written_ms) > RECENT_CHANGES:
+            self.written_ms = {n: at for n, at in self.written_ms.items() if n > after}
 
 
 @dataclass(slots=True)
@@ -214,7 +232,7 @@ class Tree:
         if kind in _DATA or kind is FileKind.SPARK_CHECKSUM:
             self.kinds_of_state.add((kind, bool(first.unique_id)))
         if kind in _CHANGES:
-            store.changes.add([n.number for n, _ in entries if n.number is not None])
+            store.add_changes(entries)
         elif kind in _SNAPSHOTS:
             store.snapshots.add([n.number for n, _ in entries if n.number is not None])
             newest = max((n.number or 0, file.name) for n, file in entries)

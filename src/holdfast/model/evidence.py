@@ -138,7 +138,8 @@ class StoreSeen:
 
     A version is a batch id plus one. `restorable` are the versions that can be put together from
     what is there: a snapshot, and every change after it. `metadata_version` is that of RocksDB's
-    metadata in the newest snapshot, 0 where there is none or it was not opened.
+    metadata in the newest snapshot, 0 where there is none or it was not opened. `written_ms` is
+    when the newest changes were written, where a later write would have the same name.
     """
 
     partition: int
@@ -150,6 +151,7 @@ class StoreSeen:
     bytes: int
     rows: int | Unknown
     metadata_version: int
+    written_ms: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

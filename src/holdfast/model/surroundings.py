@@ -30,6 +30,39 @@ class KafkaSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """A landing file that has another time than it had when it was taken into the log."""
+
+    path: str
+    logged_ms: int
+    modified_ms: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A landing file that is in no entry of the log."""
+
+    path: str
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingSeen:
+    """The landing folder of a file source, held against its log.
+
+    `reads` is what the source reads, a pattern perhaps; empty where nothing tells it. `newest_ms`
+    is the newest time in the whole log. `left_out` says what was not looked at.
+    """
+
+    reads: str
+    newest_ms: int
+    rewritten: tuple[Rewritten, ...]
+    unread: tuple[Unread, ...]
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Where the checkpoint lies and what its sources still have.
 
@@ -40,6 +73,7 @@ class Surroundings:
 
     ephemeral: str | Unknown
     files_gone: tuple[str, ...] | Unknown
+    landing: Mapping[str, LandingSeen | Unknown]
     same_query: tuple[str, ...] | Unknown
     delta: Mapping[str, DeltaSeen | Unknown]
     kafka: KafkaSeen | Unknown

@@ -175,7 +175,7 @@ def _portions(
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue  # it is gone by now
-            files.append(_new((entry.name, status.st_size, int(status.st_mtime * 1000))))
+            files.append(_new((entry.name, status.st_size, status.st_mtime_ns // 1_000_000)))
             if len(files) >= PORTION:
                 yield Portion(folder=folder, files=files)
                 files = []
@@ -226,7 +226,7 @@ def _file(entry: "os.DirEntry[str]") -> File | None:
         status = entry.stat()
     except OSError:
         return None
-    return _new((entry.name, status.st_size, int(status.st_mtime * 1000)))
+    return _new((entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
 
 
 @contextmanager

@@ -76,8 +76,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.OFFSET_BEFORE_MISSING: Explanation(
         meaning="The offset entry before the latest one is missing. It is where the latest batch"
         " begins, and a start needs it even if that batch is committed.",
-        causes="A file was deleted or lost; or the query ran with asynchronous progress tracking,"
-        " whose logs have gaps.",
+        causes="A file was deleted or lost; its upload to S3 has failed, which"
+        " `AbortableStreamBasedCheckpointFileManager` keeps to itself; or the query ran with"
+        " asynchronous progress tracking, whose logs have gaps.",
         spark=(
             (_ALL, "fails with `IllegalStateException: batch N doesn't exist`, before any batch"),
             ("3.4 and later with asynchronous tracking", "takes the entry before it on disk"),
@@ -93,14 +94,15 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
     Code.COMMIT_GAP: Explanation(
         meaning="Entries are missing inside the commit log.",
-        causes="Deletion by hand, or asynchronous progress tracking.",
+        causes="Deletion by hand, a failed upload to S3 that nobody was told of, or asynchronous"
+        " progress tracking.",
         spark=((_ALL, "looks at the latest commit only, and does not notice"),),
         cures="Nothing has to be done.",
     ),
     Code.COMMIT_AHEAD: Explanation(
         meaning="The commit log goes further than the offset log.",
         causes="Offset entries were deleted and their commits were not, as in a rewind that forgot"
-        " one of the two folders.",
+        " one of the two folders; or the upload of the last entry to S3 has failed, unnoticed.",
         spark=(
             (
                 _ALL,

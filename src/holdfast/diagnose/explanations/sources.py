@@ -57,6 +57,47 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         spark=((_ALL, "leaves them out with a warning, and commits the batch without them"),),
         cures="Put the files back under the same names before the start.",
     ),
+    Code.SOURCE_FILES_REWRITTEN: Explanation(
+        meaning="A landing file has another time of modification than it had when it was read. The"
+        " log keeps its name and that time, no size and no digest: whether its rows have changed is"
+        " not known, which is why this is undefined and stops no start. Files that were copied back"
+        " without their times look the same, and are harmless.",
+        causes="A producer that appends to a file or replaces it; a late correction under the same"
+        " name; a restored landing folder.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "never compares the time of a file whose name it knows, and reads nothing of"
+                    " it. It forgets the name once the newest file in the log is `maxFileAge`"
+                    " newer than this one was: if the file is there then, and not too old itself,"
+                    " it is read once more, whole"
+                ),
+            ),
+        ),
+        cures="Put what is new into a file of another name. To have the whole file read again,"
+        " rename it.",
+    ),
+    Code.SOURCE_FILES_TOO_OLD: Explanation(
+        meaning="A file lies in the landing folder, no entry of the log names it, and it is older"
+        " than the newest file in the log by more than `maxFileAge`, 7 days by default. Without a"
+        " run record that tells the options of the source this is undefined.",
+        causes="Files that were moved or copied with their old times, as `mv`, `cp -p`, `rsync -t`"
+        " and archives do; one file with a time in the future, which makes all others old.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "passes over it without a word. The first batch takes files of any age, and"
+                    " `maxFileAge` is without effect where `latestFirst` is set together with"
+                    " `maxFilesPerTrigger` or `maxBytesPerTrigger`"
+                ),
+            ),
+        ),
+        cures="`touch` the files: with a new time they are read. A larger `maxFileAge` has the same"
+        " effect at the next start. Files that need not be read: move them away, or start with"
+        " `--accept SOURCE_FILES_TOO_OLD`.",
+    ),
     Code.DELTA_VERSIONS_GONE: Explanation(
         meaning="The log of the Delta table no longer reaches back to where the query stands.",
         causes="The query was stopped for longer than `delta.logRetentionDuration`.",

@@ -24,6 +24,29 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore `state`. If the version before it is whole, remove the last commit: its"
         " batch then runs again and writes the version.",
     ),
+    Code.STATE_REWRITTEN: Explanation(
+        meaning="Changes of the state of a batch were written after the batch was committed, by the"
+        " times of the two files. Spark writes them the other way round.",
+        causes="A task that was given up and went on all the same, or a second driver: it writes"
+        " under the same name as its successor. Or somebody has put the file back from a copy,"
+        " without its time, which is harmless. Only state of format 1 has such names; where the"
+        " times of the whole checkpoint are those of a copy, nothing can be said.",
+        spark=(
+            (_ALL, "loads what is there: one partition goes on from the state of another try"),
+            (
+                "4.1 and later",
+                (
+                    "fails with `CANNOT_LOAD_STATE_STORE`, for"
+                    " `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED`, where the checksum beside the"
+                    " file was not replaced with it"
+                ),
+            ),
+        ),
+        cures="Compare the result of the query with its source. If it is wrong, restore the file"
+        " from a copy of the checkpoint, or remove the last commit if the version before is whole:"
+        " its batch then runs again. A new query can have names that no other task writes under:"
+        " `spark.sql.streaming.stateStore.checkpointFormatVersion=2`, with RocksDB.",
+    ),
     Code.STATE_SCHEMA_UNREADABLE: Explanation(
         meaning="The schema of an operator's state cannot be read.",
         causes="A write that was cut off.",
