@@ -19,7 +19,7 @@ from holdfast.model.definition import Job
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact
-from holdfast.run import processors
+from holdfast.run import clusters, processors
 from holdfast.run.locations import path_of
 from holdfast.storage import urls
 
@@ -57,7 +57,7 @@ def taken(
     optimized = _decoded(own.sessionState().optimizer().execute(plan), spark, append=append)
     return Fingerprint(
         spark_version=str(spark.version),
-        sources=found.sources,
+        sources=clusters.identified(found.sources, _reads(plan, spark), spark),
         watermarks=found.watermarks,
         operators=plans.operators(found, optimized),
         steps=found.steps,
@@ -124,11 +124,9 @@ def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
             ]
             return {"key_types": keys, "stored": _stored(node)}
         case "StreamingRelation":
-            source = node.dataSource()
-            return _source(node, str(source.className()), _options(source.options(), spark))
+            return _source(node, str(node.dataSource().className()), _options(node, spark))
         case "StreamingRelationV2":
-            given = node.extraOptions().asCaseSensitiveMap()
-            return _source(node, str(node.sourceName()), {str(k): str(given[k]) for k in given})
+            return _source(node, str(node.sourceName()), _options(node, spark))
         case "TransformWithStateInPySpark" | "TransformWithStateInPandas":
             return {"variables": _variables(node, spark)}
         case _:
@@ -174,10 +172,22 @@ def _given_name(node: "JavaObject") -> str:
     return str(given.name()) if str(given.getClass().getSimpleName()) == "UserProvided" else ""
 
 
-def _options(options: "JavaObject", spark: "SparkSession") -> dict[str, str]:
-    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]  # noqa: SLF001
-    found = converters.asJava(options)
+def _options(node: "JavaObject", spark: "SparkSession") -> dict[str, str]:
+    """The options of a source, with its secrets."""
+    if str(node.getClass().getSimpleName()) != "StreamingRelationV2":
+        converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]  # noqa: SLF001
+        found = converters.asJava(node.dataSource().options())
+    else:
+        found = node.extraOptions().asCaseSensitiveMap()
     return {str(key): str(found[key]) for key in found}
+
+
+def _reads(plan: "JavaObject", spark: "SparkSession") -> "Iterator[clusters.Read]":
+    """Every source of a plan, in its order, with its options."""
+    for node in _walked(plan):
+        kind = str(node.getClass().getSimpleName())
+        if kind.startswith("Streaming") and "Relation" in kind:
+            yield node, _options(node, spark)
 
 
 def _stored(node: "JavaObject") -> list[Json]:
