@@ -161,6 +161,31 @@ def test_a_run_is_refused_and_can_be_accepted(
     assert run() == [0, 1, 2, 103, 104]
 
 
+def test_a_topic_that_is_made_anew_under_a_run(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    topic = "anew-under-a-run"
+    given: list[list[int]] = []
+
+    def kept(rows: DataFrame, _: int) -> None:
+        given.append(sorted(row.n for row in rows.collect()))
+        if len(given) == 2:
+            _make_anew(broker, topic)
+            _send(broker, topic, range(100, 110))
+            raise OSError  # as a database may at any time: a restart of the query cures it
+
+    declared = Pipeline("test", checkpoints=str(tmp_path / "checkpoints"))
+    reads = sources.kafka(broker.bootstrap_servers, topic, options={"maxOffsetsPerTrigger": "2"})
+    job = declared.job("job", reads=reads, writes=sinks.foreach_batch(kept))
+    job(lambda rows: rows.selectExpr("int(string(value)) n"))
+    broker.create_topic(topic, 1)
+    _send(broker, topic, range(6))
+    wishes = admission.Wishes(dev=True, once=True, restarts=3, accepted=frozenset())
+    with pytest.raises(StartUnsafe, match="KAFKA_TOPIC_RECREATED"):
+        driver.start(declared.declaration, declared.jobs, spark, wishes).wait()
+    assert given == [[0, 1], [2, 3]]
+
+
 def _identity(frame: DataFrame) -> KafkaIdentity | Unknown:
     (source,) = fingerprint.of(frame, sinks=(), output_mode="append").sources
     return source.identity
