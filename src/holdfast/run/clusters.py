@@ -7,7 +7,7 @@ the delegation token of the application; nothing of them is kept or told.
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,44 +24,46 @@ Read: TypeAlias = "tuple[JavaObject, Mapping[str, str]]"
 """A source: its node in the plan, and its options, with their secrets."""
 
 SECONDS = 3
-_KAFKA = "Kafka"
-_NAME = "holdfast-kafka"
 _PREFIX = "kafka."
 # One of the connector's three ways to subscribe; any of them makes the client.
 _CONNECTOR = "org.apache.spark.sql.kafka010.SubscribePatternStrategy"
 _LATE = Unknown(reason=f"its cluster did not answer within {SECONDS} s")
 
 
-def identified(
-    sources: Sequence[PlanSource], reads: Iterable[Read], spark: "SparkSession"
-) -> tuple[PlanSource, ...]:
-    """The sources of a plan with what Kafka says of its own; never an exception, never much later.
+class Asked:
+    """Answers that are on their way, a source of Kafka each, by its place among the sources.
 
-    Threads of their own ask, all at once, because a name server or a login may keep a client
-    waiting that was given a shorter time.
+    Threads of their own ask, all at once and while the plan is read: a first client in a new JVM
+    takes a second, and a name server or a login may keep one waiting for much longer.
     """
-    until = time.monotonic() + SECONDS
-    told: dict[int, KafkaIdentity | Unknown] = {}
 
-    def ask(number: int, read: Read) -> None:
+    def __init__(self, reads: Mapping[int, Read], spark: "SparkSession") -> None:
+        self._until = time.monotonic() + SECONDS
+        self._told: dict[int, KafkaIdentity | Unknown] = {}
+        self._threads = {
+            number: threading.Thread(
+                target=self._ask, args=(number, read, spark), name="holdfast-kafka", daemon=True
+            )
+            for number, read in reads.items()
+        }
+        for thread in self._threads.values():
+            thread.start()
+
+    def of(self, sources: Sequence[PlanSource]) -> tuple[PlanSource, ...]:
+        """The sources with what Kafka has said of them: no exception, and no long wait."""
+        for thread in self._threads.values():
+            thread.join(max(0.0, self._until - time.monotonic()))
+        return tuple(
+            replace(one, identity=self._told.get(number, _LATE)) if number in self._threads else one
+            for number, one in enumerate(sources)
+        )
+
+    def _ask(self, number: int, read: Read, spark: "SparkSession") -> None:
         try:
-            told[number] = _told(read, spark)
+            self._told[number] = _told(read, spark)
         except Exception as error:  # whatever it is, it stops no stream, and may hold a secret
-            told[number] = Unknown(reason=f"its cluster could not be asked ({_named(error)})")
-
-    threads = {
-        number: threading.Thread(target=ask, args=(number, read), name=_NAME, daemon=True)
-        for number, (one, read) in enumerate(zip(sources, reads, strict=False))
-        if one.kind == _KAFKA
-    }
-    for thread in threads.values():
-        thread.start()
-    for thread in threads.values():
-        thread.join(max(0.0, until - time.monotonic()))
-    return tuple(
-        replace(one, identity=told.get(number, _LATE)) if number in threads else one
-        for number, one in enumerate(sources)
-    )
+            reason = f"its cluster could not be asked ({_named(error)})"
+            self._told[number] = Unknown(reason=reason)
 
 
 def _told(read: Read, spark: "SparkSession") -> KafkaIdentity | Unknown:

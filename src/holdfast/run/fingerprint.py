@@ -12,6 +12,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING
 
 from holdfast.decode import plan as plans
+from holdfast.decode.plan_terms import is_source
 from holdfast.diagnose.spark_version import PINNED_SINCE
 from holdfast.model import json
 from holdfast.model.batch import Unknown
@@ -38,6 +39,7 @@ _UNPINNED = (
     "spark.sql.streaming.stateStore.checkpointFormatVersion",
     "spark.sql.streaming.sessionWindow.stateFormatVersion",
 )
+_SOURCES = ("StreamingRelation", "StreamingRelationV2")
 _FUNCTION = "PythonUDF"
 _SHORT = 16
 
@@ -53,11 +55,12 @@ def taken(
     """What a query is, from its analyzed plan in the JVM; `session` is its own, if another."""
     own = session or spark._jsparkSession  # noqa: SLF001
     append = output_mode == "append"
+    asked = clusters.Asked(_reads(plan, spark), spark)
     found = _decoded(plan, spark, append=append)
     optimized = _decoded(own.sessionState().optimizer().execute(plan), spark, append=append)
     return Fingerprint(
         spark_version=str(spark.version),
-        sources=clusters.identified(found.sources, _reads(plan, spark), spark),
+        sources=asked.of(found.sources),
         watermarks=found.watermarks,
         operators=plans.operators(found, optimized),
         steps=found.steps,
@@ -123,10 +126,8 @@ def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
                 str(one.dataType().catalogString()) for one in _listed(node.groupingExpressions())
             ]
             return {"key_types": keys, "stored": _stored(node)}
-        case "StreamingRelation":
-            return _source(node, str(node.dataSource().className()), _options(node, spark))
-        case "StreamingRelationV2":
-            return _source(node, str(node.sourceName()), _options(node, spark))
+        case "StreamingRelation" | "StreamingRelationV2":
+            return _source(node, _options(node, spark))
         case "TransformWithStateInPySpark" | "TransformWithStateInPandas":
             return {"variables": _variables(node, spark)}
         case _:
@@ -142,8 +143,8 @@ def _variables(node: "JavaObject", spark: "SparkSession") -> list[Json]:
     return []
 
 
-def _source(node: "JavaObject", provider: str, options: Mapping[str, str]) -> Mapping[str, Json]:
-    short = provider.lower().rpartition(".")[2]
+def _source(node: "JavaObject", options: Mapping[str, str]) -> Mapping[str, Json]:
+    short = _provider(node)
     files = short.removesuffix("fileformat")
     files = files if files in _FILES else ""
     lower = {key.lower(): key for key in options}
@@ -172,6 +173,13 @@ def _given_name(node: "JavaObject") -> str:
     return str(given.name()) if str(given.getClass().getSimpleName()) == "UserProvided" else ""
 
 
+def _provider(node: "JavaObject") -> str:
+    """The short name of what a source is read with."""
+    of_v2 = str(node.getClass().getSimpleName()) == "StreamingRelationV2"
+    name = node.sourceName() if of_v2 else node.dataSource().className()
+    return str(name).lower().rpartition(".")[2]
+
+
 def _options(node: "JavaObject", spark: "SparkSession") -> dict[str, str]:
     """The options of a source, with its secrets."""
     if str(node.getClass().getSimpleName()) != "StreamingRelationV2":
@@ -182,12 +190,15 @@ def _options(node: "JavaObject", spark: "SparkSession") -> dict[str, str]:
     return {str(key): str(found[key]) for key in found}
 
 
-def _reads(plan: "JavaObject", spark: "SparkSession") -> "Iterator[clusters.Read]":
-    """Every source of a plan, in its order, with its options."""
-    for node in _walked(plan):
-        kind = str(node.getClass().getSimpleName())
-        if kind.startswith("Streaming") and "Relation" in kind:
-            yield node, _options(node, spark)
+def _reads(plan: "JavaObject", spark: "SparkSession") -> dict[int, clusters.Read]:
+    """The sources of Kafka with their options, by their place among the sources of a plan."""
+    nodes = ((str(node.getClass().getSimpleName()), node) for node in _walked(plan))
+    sources = [(kind, node) for kind, node in nodes if is_source(kind)]
+    return {
+        number: (node, _options(node, spark))
+        for number, (kind, node) in enumerate(sources)
+        if kind in _SOURCES and "kafka" in _provider(node)
+    }
 
 
 def _stored(node: "JavaObject") -> list[Json]:
