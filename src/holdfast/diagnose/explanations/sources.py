@@ -125,8 +125,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             " offset that was read last."
         ),
         causes=(
-            "It was deleted and made anew. Where no run record tells the old id: or the servers are"
-            " another cluster's, or the cluster has lost the last records of the topic."
+            "It was deleted and made anew. Where no run record tells the old id, the servers may"
+            " also be another cluster's; where the id is the same, the cluster has lost the last"
+            " records of the topic."
         ),
         spark=(
             (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.model.restart import SourceRange
 
 _MOST_TOLD = 5
+_SHORT = "it was deleted and made anew, or is another cluster's"
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -68,6 +69,15 @@ def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
         return plan
     named = {one.name or str(index): one for index, one in enumerate(plan.value.sources)}
     return named[source.name].identity if source.name in named else NOT_IDENTIFIED
+
+
+def _why(seen: Seen, source: SourceSeen) -> str:
+    """How a topic that has no other id, or none that is known, can be too short."""
+    cluster = seen.surroundings.kafka
+    if isinstance(cluster, Unknown) or isinstance(cluster.identity, Unknown):
+        return _SHORT
+    same = isinstance(_recorded(seen, source), KafkaIdentity)
+    return "it is the same topic by its id, and has lost its last records" if same else _SHORT
 
 
 def _clusters(seen: Seen) -> set[str]:
@@ -142,8 +152,8 @@ def _offsets(
         yield _finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"A topic of source {source.name} ends before the offsets that were read: it was"
-            " deleted and made anew, or is another cluster's.",
+            f"A topic of source {source.name} ends before the offsets that were read:"
+            f" {_why(seen, source)}.",
             [_ended(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
             "point the query at the right cluster; or start it with a new checkpoint",
         )
