@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from holdfast.model.json import canonical
+
 QUERY_ID = "6b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d11"
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -31,7 +33,7 @@ def offsets(folder: Path, batch: int, at_ms: int, settings: dict[str, str] | Non
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": at_ms, "conf": conf}
     end = (batch + 1) * 10
     source = {"orders": {"0": end, "1": end}}
-    text = f"v1\n{json.dumps(metadata)}\n{json.dumps(source)}"
+    text = f"v1\n{json.dumps(metadata)}\n{canonical(source)}"
     (folder / f"offsets/{batch}").write_text(text)
 
 

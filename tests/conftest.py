@@ -11,6 +11,7 @@ from holdfast.examples.database import Database
 from holdfast.run import jars, session
 from tests.mariadb_server import MariaDbServer
 from tests.servers import HdfsServer, S3Server
+from tests.spark.versions import Sparks
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +66,11 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
     """One real HDFS for all tests of a run."""
     with HdfsServer(tmp_path_factory.mktemp("hdfs")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
+    """Every version of Spark that a test asks for, installed and started once."""
+    running = Sparks(tmp_path_factory.mktemp("pyspark"))
+    yield running
+    running.close()

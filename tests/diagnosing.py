@@ -1,11 +1,12 @@
 """Diagnosing checkpoints from tests, the way the command does; a small one of a file source."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast import ops
 from holdfast.model.finding import Code, Diagnosis
+from holdfast.model.json import Json, canonical
 from holdfast.model.spark_version import SparkVersion
 from tests import checkpoint_files as files
 from tests.looking import NOW_MS
@@ -40,14 +41,14 @@ def codes(found: Diagnosis) -> set[Code]:
     return {one.code for one in found.findings} - {Code.STORAGE_EPHEMERAL}
 
 
-def reading(location: Path, offsets: list[object]) -> Path:
+def reading(location: Path, offsets: Sequence[Json]) -> Path:
     """A checkpoint whose batches end at these offsets of one source, all committed."""
     for name in ("offsets", "commits"):
         (location / name).mkdir(parents=True)
     (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
     for batch, offset in enumerate(offsets):
         metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": files.SETTINGS}
-        text = f"v1\n{json.dumps(metadata)}\n{json.dumps(offset)}"
+        text = f"v1\n{json.dumps(metadata)}\n{canonical(offset)}"
         (location / f"offsets/{batch}").write_text(text)
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
     return location

@@ -214,6 +214,14 @@ CASES: dict[str, tuple[Code, Severity, tuple[Fingerprint, Fingerprint]]] = {
         Severity.UNDEFINED,
         _of(OWN, replace(OWN, details={**OWN.details, "state": "struct<m:bigint>"})),
     ),
+    "state that may be null": (
+        Code.STATE_SCHEMA_CHANGED,
+        Severity.BLOCKS,
+        _of(
+            replace(OWN, details={**OWN.details, "state": "struct<n:bigint not null>"}),
+            replace(OWN, details={**OWN.details, "state": "struct<m:bigint>"}),
+        ),
+    ),
     "variable renamed": (
         Code.STATE_VARIABLES_CHANGED,
         Severity.LOSES,
@@ -441,6 +449,7 @@ def test_a_first_start_is_safe(tmp_path: Path) -> None:
     [
         ("ValueState", "struct<n:bigint>", []),
         ("ValueState", "struct<m:bigint>", [Code.STATE_FIELDS_RENAMED]),
+        ("ValueState", "struct<n:bigint not null>", []),
         ("ValueState", "struct<n:int>", [Code.STATE_SCHEMA_CHANGED]),
         ("MapState", "map<struct<v:bigint>,struct<times:int>>", []),
         ("MapState", "map<struct<v:bigint>,struct<times:bigint>>", [Code.STATE_SCHEMA_CHANGED]),

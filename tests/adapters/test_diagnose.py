@@ -18,6 +18,7 @@ from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, JobName
+from holdfast.model.json import Json, canonical
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.restart import Runs, SinkAct, Stage
 from holdfast.model.spark_version import SparkVersion
@@ -94,6 +95,24 @@ def _an_entry_that_no_run_has_seen(folder: Path) -> Diagnosis:
     }  # fmt: skip
     segment.write_text(segment.read_text() + json.dumps(progress) + "\n")
     return diagnosed(location)
+
+
+@_shows(Code.OFFSETS_EDITED)
+def _an_entry_with_spaces(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    entry = location / "offsets/2"
+    entry.write_text(entry.read_text().replace('{"logOffset":2}', '{"logOffset": 2}'))
+    found = diagnosed(location)
+    assert found.restart.runs is Runs.SURELY
+    return found
+
+
+@_shows(Code.REPARTITION_UNFINISHED)
+def _a_repartition_that_was_broken_off(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c", planned=3, committed=2)
+    files.offsets(location, 2, 1, files.SETTINGS | {"spark.sql.shuffle.partitions": "5"})
+    assert codes(diagnosed(location)) == {Code.PENDING_BATCH}  # 4.1 knows of none
+    return diagnosed(location, spark=SparkVersion(4, 2))
 
 
 @_shows(Code.LOCATION_NOT_EMPTY)
@@ -251,7 +270,7 @@ def _a_source_log_that_is_gone(folder: Path) -> Diagnosis:
 @_shows(Code.SOURCE_WENT_BACK, Code.SOURCE_LOG_AHEAD)
 def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
     location = reading_files(folder / "c")
-    entry = (location / "offsets/2").read_text().replace('"logOffset": 2', '"logOffset": 0')
+    entry = (location / "offsets/2").read_text().replace('"logOffset":2', '"logOffset":0')
     (location / "offsets/2").write_text(entry)
     return diagnosed(location)
 
@@ -269,7 +288,7 @@ def _reading_a_table(folder: Path, table_id: str | None, versions: int) -> Path:
     for _ in range(versions):
         deltalake.write_deltalake(str(table), pa.table({"id": [1]}), mode="append")
     own = deltalake.DeltaTable(str(table)).metadata().id
-    offset = {
+    offset: Json = {
         "sourceVersion": 1, "reservoirId": table_id or str(own), "reservoirVersion": 1,
         "index": 0, "isStartingVersion": False,
     }  # fmt: skip
@@ -414,7 +433,7 @@ def _partitions_of_4_2_0(folder: Path) -> Diagnosis:
     conf = {key: value for key, value in files.SETTINGS.items() if "partitions" not in key}
     entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": conf, "sourceMetadataInfo": {}}
     for batch in (1, 2):
-        end = json.dumps({"orders": {"0": 10 * batch + 10, "1": 10 * batch + 10}})
+        end = canonical({"orders": {"0": 10 * batch + 10, "1": 10 * batch + 10}})
         (location / f"offsets/{batch}").write_text(f"v2\n{json.dumps(entry)}\n0:{end}")
     return diagnosed(location, spark=SparkVersion(4, 2))
 

@@ -60,12 +60,15 @@ NAMES = st.from_regex(r"[A-Za-z0-9_]{1,8}", fullmatch=True)
 SOURCES = st.dictionaries(NAMES, st.none() | OFFSETS, min_size=1)
 
 
-@given(COUNTS, COUNTS, st.dictionaries(TEXT, TEXT), SOURCES)
+@given(COUNTS, COUNTS, st.dictionaries(TEXT, TEXT), SOURCES, st.sampled_from(["", " ", "  "]))
 def test_an_offset_entry_decodes_to_itself(
-    watermark: int, timestamp: int, settings: dict[str, str], sources: dict[str, object]
+    watermark: int, timestamp: int, settings: dict[str, str], sources: dict[str, object], space: str
 ) -> None:
     head = {"batchWatermarkMs": watermark, "batchTimestampMs": timestamp, "conf": settings}
-    body = ("-" if offset is None else json.dumps(offset) for offset in sources.values())
+    body = (
+        "-" if offset is None else json.dumps(offset, separators=(f",{space}", f":{space}"))
+        for offset in sources.values()
+    )
     named = (f"{name}:{offset}" for name, offset in zip(sources, body, strict=True))
     found = offset_log.decode(formats.logged(2, head, *named))
     assert found == OffsetEntry(
@@ -74,7 +77,11 @@ def test_an_offset_entry_decodes_to_itself(
         timestamp_ms=timestamp,
         settings=settings,
         sources=tuple(
-            SourceOffset(source=name, offset=offset)  # type: ignore[arg-type]
+            SourceOffset(
+                source=name,
+                offset=offset,  # type: ignore[arg-type]
+                respelt=bool(space and isinstance(offset, dict | list) and offset),
+            )
             for name, offset in sources.items()
         ),
     )

@@ -40,6 +40,14 @@ READABLE = {
         b"v1\n" + METADATA + b'\n{"logOffset":3}',
         entry(1, SourceOffset(source="0", offset={"logOffset": 3})),
     ),
+    "offsets with spaces that Spark does not write": (
+        b"v1\n" + METADATA + b'\n{"logOffset": 3}\n{"a b":{"0":7}}',
+        entry(
+            1,
+            SourceOffset(source="0", offset={"logOffset": 3}, respelt=True),
+            SourceOffset(source="1", offset={"a b": {"0": 7}}),
+        ),
+    ),
     "several sources by position, one without an offset": (
         b"v1\n" + METADATA + b'\n{"logOffset":3}\n-\n{"topic":{"0":7,"1":9}}',
         entry(

@@ -101,13 +101,15 @@ def _scaled(times: int) -> Build:
 
 
 def _counting(state: str, timeout: str = "NoTimeout", plus: int = 0) -> Build:
+    fractional = "double" in state
+
     def build(read: Read) -> DataFrame:
         def count(
             key: tuple[object, ...], parts: Iterable[pd.DataFrame], kept: GroupState
         ) -> Iterator[pd.DataFrame]:
             before = kept.get[0] if kept.exists else 0
             now = int(before) + sum(len(part) for part in parts) + plus
-            kept.update((now,) if "double" not in state else (float(now),))
+            kept.update((float(now),) if fractional else (now,))
             yield pd.DataFrame({"k": [key[0]], "n": [now]})
 
         timed = read[0].withWatermark("t", "10 minutes")
@@ -136,6 +138,9 @@ SESSION = Query(
 DAY = Query(build=_sql("group to_date(t) : count(1) n"), mode="update")
 UNIQUE = Query(build=_sql("unique k", "select k; v"))
 TIMED = Query(build=_sql("time t 10 minutes", "unique k, t", "select k; v"))
+SHIFTED = Query(build=_sql(
+    "select k; v; t; t + interval 3 hours u", "time t 10 minutes", "unique k, t", "select k; v"
+))  # fmt: skip
 CHAIN = Query(build=_sql("time t 3 hours", "unique k, t", "unique k2, t", "select k; k2; v"))
 JOIN = Query(build=_join("a.k = b.k"), reads=("in0", "in1"))
 KEPT = Query(build=_join("a.k = b.k", delay="3 hours"), reads=("in0", "in1"))
@@ -411,6 +416,9 @@ CASES = (
     _case("watermark added", Query(build=_sql("unique k, t", "select k; v")),
           _sql("time t 10 minutes", "unique k, t", "select k; v"), UNDEFINED,
           Code.WATERMARK_CHANGED),
+    _case("another column of a watermark", SHIFTED, _sql(
+        "select k; v; t; t + interval 3 hours u", "time u 10 minutes", "unique k, t",
+        "select k; v"), UNSAFE, Code.WATERMARK_CHANGED),
     # Joins
     _case("nothing changed, join that waits", KEPT, KEPT, SAFE),
     _case("key of a join", KEPT, _join("a.k = b.k2", delay="3 hours"), UNSAFE, Code.KEYS_CHANGED),
@@ -431,6 +439,9 @@ CASES = (
     _case("own state of another type", OWN, _counting("n double"), UNSAFE,
           Code.STATE_SCHEMA_CHANGED),
     _case("own state renamed", OWN, _counting("m long"), UNDEFINED, Code.STATE_FIELDS_RENAMED),
+    _case("own state that may be nothing", replace(OWN, build=_counting("n long not null")),
+          _counting("n long"), UNSAFE, Code.STATE_SCHEMA_CHANGED),
+    _case("own state that may not be nothing", OWN, _counting("n long not null"), SAFE),
     _case("own state with a timeout", OWN, _counting("n long", "EventTimeTimeout"), UNSAFE,
           Code.TIMEOUT_CHANGED),
     _case("function of own state", OWN, _counting("n long", plus=1), UNDEFINED,
@@ -453,6 +464,11 @@ CASES = (
           processing("map n: c int, d int"), UNSAFE, Code.STATE_SCHEMA_CHANGED),
     _case("field of a variable renamed", PROCESSOR, processing("value n: d long"), UNDEFINED,
           Code.STATE_FIELDS_RENAMED),
+    _case("variable that may be nothing", replace(
+        PROCESSOR, build=processing("value n: c long not null")), processing("value n: c long"),
+        UNSAFE, Code.STATE_SCHEMA_CHANGED),
+    _case("variable that may not be nothing", PROCESSOR, processing("value n: c long not null"),
+          UNDEFINED, Code.FUNCTION_CHANGED),
     _case("code of a processor", PROCESSOR, processing("value n: c long", plus=1), UNDEFINED,
           Code.FUNCTION_CHANGED),
     _case("time mode", PROCESSOR, processing("value n: c long", mode="ProcessingTime"), UNSAFE,

@@ -260,6 +260,58 @@ def _no_offset(folder: Path) -> None:
         written(path, "\n".join(lines).encode())
 
 
+def _respelt(log: str, back: int = 0) -> Change:
+    """As a program writes JSON that puts spaces in it."""
+
+    def change(folder: Path) -> None:
+        path = _entry(folder / "ck" / log, back)
+        if path is not None:
+            head, metadata, *offsets = path.read_text().split("\n")
+            spelt = [json.dumps(json.loads(one)) for one in offsets]
+            written(path, "\n".join([head, metadata, *spelt]).encode())
+
+    return change
+
+
+_state("offset: last with spaces", LOGS)(_respelt("offsets"))
+_state("offset: last with spaces, pending", LOGS)(_both(_respelt("offsets"), _LAST_COMMIT))
+_state("offset: one before with spaces", LOGS)(_respelt("offsets", 1))
+
+
+def _partitions(back: int) -> Change:
+    """Another number of partitions, as an unfinished repartition leaves it."""
+
+    def change(folder: Path) -> None:
+        path = _entry(folder / "ck" / "offsets", back)
+        if path is not None:
+            head, metadata, rest = path.read_text().split("\n", 2)
+            told = json.loads(metadata)
+            told["conf"]["spark.sql.shuffle.partitions"] = "7"
+            written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
+
+    return change
+
+
+def _unpinned(back: int) -> Change:
+    def change(folder: Path) -> None:
+        path = _entry(folder / "ck" / "offsets", back)
+        if path is not None:
+            head, metadata, rest = path.read_text().split("\n", 2)
+            told = json.loads(metadata)
+            del told["conf"]["spark.sql.shuffle.partitions"]
+            written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
+
+    return change
+
+
+_state("partitions: another number before", LOGS)(_partitions(1))
+_state("partitions: another number before, pending", LOGS)(_both(_partitions(1), _LAST_COMMIT))
+_state("partitions: not pinned, pending", LOGS)(_both(_unpinned(0), _LAST_COMMIT))
+_state("offset: second line empty before, pending", LOGS)(
+    _both(_damaged("offsets", 1, lambda data: b"v1\n\n" + data.split(b"\n", 2)[2]), _LAST_COMMIT)
+)
+
+
 @_state("offset: watermark ahead", LOGS)
 def _watermark_ahead(folder: Path) -> None:
     path = _entry(folder / "ck" / "offsets")

@@ -19,23 +19,27 @@ if TYPE_CHECKING:
 Count = Callable[[int], int]
 
 
-def processing(*variables: str, plus: int = 0, mode: str = "None") -> Build:
+def processing(
+    *variables: str, plus: int = 0, mode: str = "None", ttl_ms: int | None = None
+) -> Build:
     """Count the rows of a key in each of some variables: `value n: c long`, `list …`, `map …`."""
 
     def build(read: Sequence[DataFrame]) -> DataFrame:
         by_key = read[0].groupBy("k")
-        counter = _counter(variables, plus)
+        counter = _counter(variables, plus, ttl_ms)
         return by_key.transformWithState(counter, "k string, n string", "update", mode)
 
     return build
 
 
-def _counter(variables: Sequence[str], plus: int) -> "StatefulProcessor":  # noqa: C901  small ones
+def _counter(  # noqa: C901  small ones
+    variables: Sequence[str], plus: int, ttl_ms: int | None
+) -> "StatefulProcessor":
     from pyspark.sql.streaming import stateful_processor  # noqa: PLC0415
 
     # What is inside goes to Spark's workers as it is; they need not find this file.
     def a_value(handle: "StatefulProcessorHandle", name: str, schema: str) -> Count:
-        kept = handle.getValueState(name, schema)
+        kept = handle.getValueState(name, schema, ttl_ms)
 
         def count(came: int) -> int:
             before = kept.get()

@@ -183,7 +183,9 @@ def start(spark: SparkSession, query: Query, folder: Path) -> Observed:
         failure = _failure(_java(error))
     else:
         failure = _ended(running, sink, asynchronous=query.asynchronous)
-        said = (_progress(one.json) for one in running.recentProgress)
+        # Python's view of it is another in each version.
+        reported = running._jsq.recentProgress()  # noqa: SLF001
+        said = (_progress(one.json()) for one in reported)
         progress = [one for one in said if one is not None]
     after = {log: _entries(checkpoint / log) for log in ("offsets", "commits")}
     return Observed(
@@ -311,10 +313,10 @@ def _failure(raised: _Thrown) -> Failure:
 
 
 def _condition(raised: _Thrown) -> str:
-    try:
-        return str(raised.getCondition() or "")
-    except Exception:
-        return ""
+    for ask in ("getCondition", "getErrorClass"):  # the second is its name in 3.5
+        with suppress(Exception):
+            return str(getattr(raised, ask)() or "")
+    return ""
 
 
 def copied(base: Path, to: Path) -> Path:

@@ -5,17 +5,14 @@ the checkpoint under another. Beside it the new query runs from the beginning, u
 alone. Spark 3.5 leaves no run record: holdfast does not run there.
 """
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests import diagnosing
 from tests.spark.changing import write_input
+from tests.spark.versions import Spark, Sparks
 
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.json import Json
@@ -29,81 +26,6 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 SAFE, UNSAFE, UNDEFINED, UNKNOWN = Judgement
-_LOCKED = "4.1.1"
-
-
-class Spark:
-    """A process that runs and checks queries under one version; another pyspark is shadowed."""
-
-    def __init__(self, version: str, shadow: Path | None, log: Path) -> None:
-        path = [str(shadow)] if shadow else []
-        self.recording = version >= "4"
-        self._log = log
-        with log.open("w") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.version_steps"],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(Path.cwd())])},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
-            )
-
-    def ask(self, do: str, query: str, folder: Path) -> Mapping[str, Json]:
-        """One step."""
-        assert self._process.stdin
-        assert self._process.stdout
-        step = {"do": do, "query": query, "folder": str(folder)}
-        print(json.dumps(step), file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline()
-        assert line, self._log.read_text()[-2000:]
-        told: Mapping[str, Json] = json.loads(line)
-        return told
-
-    def close(self) -> None:
-        """The end of its input is the end of the process."""
-        self._process.communicate(timeout=60)
-
-
-class Sparks:
-    """One process a version, each pyspark installed once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running: dict[str, Spark] = {}
-        self._started = 0
-
-    def of(self, version: str) -> Spark:
-        """The process of a version, for all cases."""
-        if version not in self._running:
-            self._running[version] = self.fresh(version)
-        return self._running[version]
-
-    def fresh(self, version: str) -> Spark:
-        """A process that has run no query yet."""
-        self._started += 1
-        log = self._folder / f"{version}-{self._started}.log"
-        return Spark(version, None if version == _LOCKED else self._installed(version), log)
-
-    def _installed(self, version: str) -> Path:
-        folder = self._folder / version
-        if not folder.exists():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, "--target", str(folder), f"pyspark=={version}"], check=True)
-        return folder
-
-    def close(self) -> None:
-        """All of them."""
-        for one in self._running.values():
-            one.close()
-
-
-@pytest.fixture(scope="module")
-def sparks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sparks]:
-    """Every version that a case asks for."""
-    running = Sparks(tmp_path_factory.mktemp("pyspark"))
-    yield running
-    running.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

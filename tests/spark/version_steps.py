@@ -3,8 +3,9 @@
     python -m tests.spark.version_steps
 
 A line of JSON in, `{"do": "run", "query": "sums", "folder": "…"}`, and a line of JSON out. `run`
-gives the error or the rows, `record` writes a run record, `check` gives the verdict and the codes.
-The process lives as long as its input: one start of Spark for many steps.
+gives the error or the rows, `record` writes a run record, `check` gives the verdict and the codes,
+`predict` where a prediction and Spark differ. The process lives as long as its input: one start of
+Spark for many steps.
 """
 
 import json
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark import predicting
 from tests.spark.changes import JOIN, PLAIN, SESSION, SUM, UNIQUE, WINDOW
 from tests.spark.changing import Query, ran, record
 from tests.spark.restarting import ROCKSDB
@@ -100,6 +102,16 @@ def _check(spark: SparkSession, query: Query, folder: Path) -> Json:
     return {"verdict": said.judgement.value, "codes": [one.code.value for one in said.findings]}
 
 
+def _predict(spark: SparkSession, asked: Mapping[str, Json]) -> Json:
+    changes, new_input = asked["changes"], asked["new_input"]
+    assert isinstance(changes, list)
+    case = predicting.Case(
+        query=str(asked["query"]), changes=tuple(map(str, changes)), new_input=bool(new_input)
+    )
+    bases = predicting.Bases(spark, Path(str(asked["folder"])))
+    return {"differences": list(predicting.compared(bases, case).differences)}
+
+
 _STEPS: Mapping[str, Callable[[SparkSession, Query, Path], Json]] = {
     "run": _run,
     "record": _record,
@@ -122,8 +134,11 @@ def main() -> None:
     )
     for line in sys.stdin:
         asked = json.loads(line)
-        step = _STEPS[asked["do"]]
-        told = step(spark, QUERIES[asked["query"]], Path(asked["folder"]))
+        if asked["do"] == "predict":
+            told = _predict(spark, asked)
+        else:
+            step = _STEPS[asked["do"]]
+            told = step(spark, QUERIES[asked["query"]], Path(asked["folder"]))
         print(json.dumps(told), file=answers, flush=True)
     spark.stop()
 

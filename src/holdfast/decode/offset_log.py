@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.json import Json
+from holdfast.model.json import Json, canonical
 from holdfast.model.offsets import (
     ControlBatch,
     OffsetEntry,
@@ -26,6 +26,7 @@ from holdfast.model.offsets import (
 )
 
 NO_OFFSET = "-"
+_SPACES = " \t\r"
 KNOWN_VERSIONS = (1, 2)
 _OPENINGS = tuple('{["')
 
@@ -103,7 +104,15 @@ def _source(version: int, index: int, line: str) -> SourceOffset:
     if text == NO_OFFSET:
         return SourceOffset(source=name, offset=None)
     found = log.value(text)
-    return SourceOffset(source=name, offset=text if isinstance(found, Unreadable) else found)
+    if isinstance(found, Unreadable):
+        return SourceOffset(source=name, offset=text)
+    return SourceOffset(
+        source=name, offset=found, respelt=_spaces(text) > _spaces(canonical(found))
+    )
+
+
+def _spaces(text: str) -> int:
+    return sum(text.count(space) for space in _SPACES)
 
 
 def _named(index: int, line: str) -> tuple[str, str]:

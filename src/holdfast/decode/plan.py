@@ -289,7 +289,7 @@ def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
         if field in node.fields and node.kind not in ("Aggregate", "Deduplicate"):
             found[name] = _named(node.fields[field])
     if "stateType" in node.fields:
-        found["state"] = type_text(node.fields["stateType"])
+        found["state"] = type_text(node.fields["stateType"], nulls=True)
     for one in node.expressions("functionExpr"):
         found["function"] = str(one.fields.get("name"))
     if node.kind == "GlobalLimit":

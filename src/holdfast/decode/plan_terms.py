@@ -199,23 +199,25 @@ def _scalar(value: Json) -> str:
 _SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
-def type_text(value: Json) -> str:
-    """A data type as SQL writes it, from Spark's JSON of it."""
+def type_text(value: Json, *, nulls: bool = False) -> str:
+    """A data type as SQL writes it, from Spark's JSON of it; `nulls`: also what is never null."""
     if isinstance(value, str):
         return _SIMPLE.get(value, value)
-    return _nested(mapping(value))
+    told = mapping(value)
 
+    def inside(type_: str, nullable: str, of: Mapping[str, Json]) -> str:
+        never = nulls and of.get(nullable) is False
+        return f"{type_text(of.get(type_), nulls=nulls)}{' not null' if never else ''}"
 
-def _nested(told: Mapping[str, Json]) -> str:
     match told.get("type"):
         case "array":
-            return f"array<{type_text(told.get('elementType'))}>"
+            return f"array<{inside('elementType', 'containsNull', told)}>"
         case "map":
-            return f"map<{type_text(told.get('keyType'))},{type_text(told.get('valueType'))}>"
+            key = type_text(told.get("keyType"), nulls=nulls)
+            return f"map<{key},{inside('valueType', 'valueContainsNull', told)}>"
         case "struct":
-            fields = told.get("fields")
-            listed = fields if isinstance(fields, list) else []
-            inner = (f"{one.get('name')}:{type_text(one.get('type'))}" for one in listed)
+            fields = map(mapping, sequence(told.get("fields")))
+            inner = (f"{one.get('name')}:{inside('type', 'nullable', one)}" for one in fields)
             return f"struct<{','.join(inner)}>"
         case _:
             return str(told.get("sqlType") or told.get("type") or "")

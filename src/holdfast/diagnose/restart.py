@@ -10,17 +10,26 @@ Spark begins at the latest entry of the offset log, O; C is the latest entry of 
 `start_errors` says what stops Spark on the way, in the order in which Spark looks.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.decode import source_offset
-from holdfast.diagnose import sink_answer, source_errors, source_log, start_errors, state_load
+from holdfast.diagnose import (
+    respelt,
+    sink_answer,
+    source_errors,
+    source_log,
+    spark_errors,
+    start_errors,
+    state_load,
+)
 from holdfast.diagnose.spark_version import NEWEST
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, Known
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
-from holdfast.model.offsets import OffsetEntry
+from holdfast.model.offsets import OffsetEntry, SourceOffset
 from holdfast.model.restart import (
     Restart,
     Runs,
@@ -34,6 +43,7 @@ from holdfast.model.spark_version import SparkVersion
 
 _DECIDED = Unknown(reason="the source decides when the batch is planned")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
+_NAME = re.compile(r"\w+")
 _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
 
@@ -65,15 +75,16 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
 def predicted(evidence: Evidence, how: Starting) -> Restart:
     """What the next start does."""
     following = _next(evidence, how)
-    error = start_errors.at_start(evidence, how)
+    error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):
         return _nothing_known(how, following, error)
     runs = _runs(evidence, following)
     loads = state_load.of(evidence, following.batch)
-    error = error or next(_of_batch(evidence, how, following), None)
+    error = error or _first(_of_batch(evidence, how, following), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous
     later = () if ends else tuple(_of_later(evidence, following))
+    later = tuple(spark_errors.as_raised(one, how.spark) for one in later)
     return Restart(
         starting=how,
         batch=following.batch,
@@ -88,6 +99,11 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
     )
 
 
+def _first(errors: Iterator[StartError], how: Starting) -> StartError | None:
+    found = next(errors, None)
+    return found if found is None else spark_errors.as_raised(found, how.spark)
+
+
 def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if planned is None:
@@ -95,11 +111,28 @@ def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
     end = evidence.offset_entries.get(planned)
     if end is None:
         return _UNREADABLE
-    if committed == planned:
-        return _Next(batch=BatchId(planned + 1), rerun=False, before=end, end=end)
     earlier = start_errors.entry_before(evidence, planned, how)
     before = evidence.offset_entries.get(earlier, _EMPTY) if earlier is not None else _EMPTY
+    if committed == planned:
+        stands = _stands(before, end)
+        return _Next(batch=BatchId(planned + 1), rerun=False, before=stands, end=stands)
     return _Next(batch=planned, rerun=True, before=before, end=end)
+
+
+def _stands(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
+    """Where the sources stand after a batch: one without an offset in it, where it stood before.
+
+    What no source can be called, Spark passes over.
+    """
+    ended = {one.source: one for one in end.sources if one.offset is not None}
+    earlier = {one.source: one for one in before.sources if one.offset is not None}
+    named = dict.fromkeys([*(one.source for one in end.sources), *earlier])
+    sources = (
+        ended.get(name) or earlier.get(name) or SourceOffset(source=name, offset=None)
+        for name in named
+        if _NAME.fullmatch(name)
+    )
+    return replace(end, sources=tuple(sources))
 
 
 def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> Restart:
@@ -151,6 +184,9 @@ def _runs(evidence: Evidence, following: _Next) -> Runs:
     if following.rerun:
         return Runs.SURELY
     positions = {one.source: one.offset for one in following.end.sources}
+    # Spark compares where it stands with where the source is by their texts.
+    if respelt.sources(following.end):
+        return Runs.SURELY
     behind = False
     for name, log in evidence.source_logs.items():
         if not log.of_files:

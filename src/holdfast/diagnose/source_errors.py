@@ -11,24 +11,28 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.source_offset import FileOffset
+from holdfast.model.spark_version import SparkVersion
 
 _MOST_LOOKED_AT = 10_000
+_NOT_FOUND = ("FileNotFoundException",)
+_V4_2 = SparkVersion(4, 2)
 
 
-def of_log(name: str, log: SourceLog) -> Iterator[StartError]:
+def of_log(name: str, log: SourceLog, spark: SparkVersion) -> Iterator[StartError]:
     """What stops a source when it is made: it reads its log from the last compacted entry on."""
+    missing = _NOT_FOUND if spark >= _V4_2 else spark_errors.STATE_ERROR
     needed = source_log.required(log)
     folder = f"sources/{name}"
     latest = needed.stop - 1
     if needed and source_log.absent(log, range(latest, latest + 1)):
         file = f"{folder}/{source_log.name(log, latest)}"
-        yield spark_errors.error("", ("FileNotFoundException",), f"`{file}` is missing", file)
+        yield spark_errors.error("", _NOT_FOUND, f"`{file}` is missing", file)
     newest_first = sorted(log.damaged, key=lambda one: one.path != f"{folder}/{latest}")
     for damaged in newest_first:
         yield spark_errors.damaged(damaged, exact=False)
     for offset in source_log.absent(log, needed):
         file = f"{folder}/{source_log.name(log, offset)}"
-        yield spark_errors.error("", spark_errors.STATE_ERROR, f"`{file}` is missing", file)
+        yield spark_errors.error("", missing, f"`{file}` is missing", file)
 
 
 def of_ranges(

@@ -1,7 +1,9 @@
 """Stage 3: what Spark raises, as values: the conditions and classes are Spark's own.
 
-A class differs from one version to the next only in wrappers; a condition is there from 4.0 on.
+A class differs from one version to the next only in wrappers; most conditions came with 4.0.
 """
+
+from dataclasses import replace
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, UnreadableFile
@@ -18,7 +20,16 @@ JSON_ERRORS = (
     "MappingException",
     "NumberFormatException",
 )
+REPARTITION = "STREAMING_UNFINISHED_REPARTITION_DETECTED"
+_SINCE_4_0 = frozenset({"MALFORMED_LOG_FILE", "INVALID_LOG_VERSION"})
+_V4_0 = SparkVersion(4, 0)
 _CONCURRENT = "SparkConcurrentModificationException"
+
+
+def as_raised(error: StartError, spark: SparkVersion) -> StartError:
+    """An error with the condition that it has in a version of Spark; in 3.5 mostly with none."""
+    named = error.condition.partition(".")[0]
+    return replace(error, condition="") if named in _SINCE_4_0 and spark < _V4_0 else error
 
 
 def is_late(file: UnreadableFile) -> bool:

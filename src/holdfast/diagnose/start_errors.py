@@ -6,9 +6,9 @@ log; then the latest entries of both logs are read, the latest offset entry with
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import source_errors, source_log, spark_errors
+from holdfast.diagnose import source_errors, source_log, spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence
+from holdfast.model.evidence import Evidence, Known
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting
@@ -19,17 +19,15 @@ _MOST_WATCHED = 1000
 _BEGINNING = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
 
-def at_start(evidence: Evidence, how: Starting) -> StartError | None:
-    """The first thing that stops a start before any batch is touched."""
-    return next(_at_start(evidence, how), None)
-
-
-def _at_start(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+def at_start(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+    """What stops a start before any batch is touched."""
     yield from _of_metadata(evidence, how.spark)
     for name, log in evidence.source_logs.items():
         if log.of_files:
-            yield from source_errors.of_log(name, log)
+            yield from source_errors.of_log(name, log, how.spark)
     yield from _of_latest_entries(evidence, how.spark)
+    if how.spark >= _V4_2 and not how.asynchronous:
+        yield from _of_repartition(evidence)
     if evidence.batches.last_planned is None:
         yield from _of_new_query(evidence, how.spark)
     else:
@@ -93,6 +91,46 @@ def _of_commit_entry(
         if not asked:
             condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
             yield spark_errors.version(path, entry.version, condition, spark)
+
+
+def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
+    """A pending batch with another number of partitions than the one before it.
+
+    That is what an unfinished repartition of the state leaves, and Spark looks for it from 4.2 on.
+    """
+    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if planned is None or committed is None or not 0 < planned > committed:
+        return
+    before = BatchId(planned - 1)
+    path = f"offsets/{before}"
+    unreadable = spark_errors.unreadable(evidence, path)
+    if unreadable is not None and not spark_errors.is_late(unreadable):
+        yield spark_errors.damaged(unreadable, exact=False)
+    entries = [evidence.offset_entries.get(one) for one in (before, planned)]
+    if entries[0] is None and unreadable is None:
+        reason = f"`{path}` is missing, before the latest entry"
+        yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
+    known = [one for one in entries if one is not None]
+    if any(not one.settings for one in known):
+        reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
+        yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
+    pinned = [one.settings.get(unpinned.SHUFFLE) for one in known]
+    if None in pinned and _ran_last(evidence) == unpinned.FORGETS:
+        reason = f"`{unpinned.SHUFFLE}` is not in `offsets/{planned}` or `{path}`"
+        yield spark_errors.error("", ("NoSuchElementException",), reason, path)
+    elif None not in pinned and len(set(pinned)) > 1:
+        was, now = pinned
+        yield spark_errors.error(
+            spark_errors.REPARTITION,
+            ("SparkException",),
+            f"batch {planned} is planned with {now} partitions, after {was}, and not committed",
+            f"offsets/{planned}",
+        )
+
+
+def _ran_last(evidence: Evidence) -> str:
+    told = evidence.spark_version
+    return told.value if isinstance(told, Known) and not told.inferred else ""
 
 
 def _of_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:

@@ -6,15 +6,19 @@ Batch N loads version N, which batch N-1 has written: a snapshot, and every chan
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import unpinned
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence, OperatorSeen, Span, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
 
-_V4_0 = SparkVersion(4, 0)
+_V4_0, _V4_3 = SparkVersion(4, 0), SparkVersion(4, 3)
 _ONLY_4_0 = 2
+_SECOND = 2
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MOST_TOLD = 20
+_MOST_DIGITS = 6
 
 
 def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
@@ -23,7 +27,7 @@ def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
         StateLoad(
             operator=one.operator,
             version=batch,
-            missing=tuple(_missing(one, batch))[:_MOST_TOLD] if batch > 0 else (),
+            missing=tuple(_missing(one, batch, _asked(evidence)))[:_MOST_TOLD] if batch > 0 else (),
         )
         for one in evidence.operators
     )
@@ -31,10 +35,11 @@ def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
 
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
-    yield from _of_schemas(evidence, batch)
+    yield from _of_schemas(evidence, how.spark, batch)
     for load in of(evidence, batch):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
+    yield from _of_format(evidence, how.spark, batch)
     refused = of_4_0(evidence)
     if refused and how.spark != _V4_0:
         yield StartError(
@@ -44,6 +49,23 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
             exceptions=("SparkException",),
             reason=f"RocksDB's metadata in `{refused[0]}` has version 2, which 4.0 alone reads",
             read_from=refused[:_MOST_TOLD],
+        )
+
+
+def _of_format(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Iterator[StartError]:
+    """4.3 takes the format of the state from the latest commit, and only RocksDB has a second."""
+    committed = evidence.batches.last_committed
+    entry = None if committed is None else evidence.commit_entries.get(committed)
+    provider = evidence.settings.get(_PROVIDER, "")
+    second = entry is not None and entry.version == _SECOND
+    if spark >= _V4_3 and second and evidence.operators and "RocksDB" not in provider:
+        yield StartError(
+            stage=Stage.WRITING,
+            batch=batch,
+            condition="STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
+            exceptions=("StateStoreCheckpointIdsNotSupported",),
+            reason=f"`commits/{committed}` is of version 2, which only state in RocksDB has",
+            read_from=(f"commits/{committed}",),
         )
 
 
@@ -57,26 +79,29 @@ def of_4_0(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def _of_schemas(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+def _of_schemas(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Iterator[StartError]:
     """A schema that cannot be read stops the planning of a batch; a missing one does not."""
     for file in evidence.unreadable:
         if file.path.startswith("state/") and file.path.endswith("_metadata/schema"):
-            yield _unreadable(file, batch)
+            yield _unreadable(file, spark, batch)
 
 
-def _unreadable(file: UnreadableFile, batch: BatchId) -> StartError:
+def _unreadable(file: UnreadableFile, spark: SparkVersion, batch: BatchId) -> StartError:
+    # In 3.5 a task reads it.
+    planned = spark >= _V4_0
+    classes = ("EOFException", "UTFDataFormatException", "IllegalStateException")
     return StartError(
-        stage=Stage.PLANNING,
+        stage=Stage.PLANNING if planned else Stage.WRITING,
         batch=batch,
         condition="",
-        exceptions=("EOFException", "UTFDataFormatException", "IllegalStateException"),
+        exceptions=classes if planned else ("SparkException",),
         reason=f"`{file.path}` cannot be read: {file.reason}",
         read_from=(file.path,),
     )
 
 
 def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
-    pinned = evidence.settings.get("spark.sql.streaming.stateStore.providerClass", "")
+    pinned = evidence.settings.get(_PROVIDER, "")
     missing = "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
     if "RocksDB" in pinned:
         changes = FileKind.STATE_CHANGELOG in evidence.files
@@ -91,10 +116,23 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
     )
 
 
-def _missing(operator: OperatorSeen, version: int) -> Iterator[str]:
-    """The stores that cannot give a version; those that the operator's metadata names, and more."""
+def _asked(evidence: Evidence) -> int:
+    """The partitions that the latest batch was planned with; 0 where nothing tells."""
+    told = evidence.settings.get(unpinned.SHUFFLE, "")
+    return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
+
+
+def _missing(operator: OperatorSeen, version: int, partitions: int) -> Iterator[str]:
+    """The stores that cannot give a version.
+
+    There should be those that the operator's metadata names; where there is none, as in 3.5, the
+    same ones in every partition.
+    """
     seen = {(one.partition, one.store): one for one in operator.stores}
     wanted = dict.fromkeys(seen)
+    if not operator.declared and unpinned.keyed(operator):
+        stores = dict.fromkeys(one.store for one in operator.stores)
+        wanted |= dict.fromkeys((n, store) for n in range(partitions) for store in stores)
     for declared in operator.declared:
         wanted |= dict.fromkeys((n, declared.name) for n in range(declared.partitions))
     for partition, store in sorted(wanted):

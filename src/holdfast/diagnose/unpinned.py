@@ -20,14 +20,14 @@ def partitions(evidence: Evidence) -> Mapping[int, int]:
     entry = evidence.offset_entries.get(planned) if planned is not None else None
     if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
         return {}
-    return {one.operator: one.partitions for one in evidence.operators if _keyed(one)}
+    return {one.operator: one.partitions for one in evidence.operators if keyed(one)}
 
 
-def _keyed(operator: OperatorSeen) -> bool:
+def keyed(operator: OperatorSeen) -> bool:
     """Whether rows go to partitions by a key; without one there is one, whatever is asked for."""
     families = next((told for told in operator.schema.values() if told), ())
     if not families:
-        return operator.partitions > 1
+        return any(one.partition > 0 for one in operator.stores)
     return any(column.type != "void" for column in families[0].key)
 
 

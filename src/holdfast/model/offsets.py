@@ -15,10 +15,14 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """The end offset of one source; `offset` is None where the source had none (`-`)."""
+    """The end offset of one source; `offset` is None where the source had none (`-`).
+
+    `respelt`: it is JSON with spaces in it, which a person or a program has written, not Spark.
+    """
 
     source: str
     offset: Json
+    respelt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ which notes what is declared, and then `close`.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.decode.plan_terms import type_text
 from holdfast.model.fingerprint import Term
 
 if TYPE_CHECKING:
@@ -85,4 +86,5 @@ class _Handle:
 def _type(schema: "Schema") -> str:
     from pyspark.sql.types import StructType  # noqa: PLC0415  only where Spark runs
 
-    return (StructType.fromDDL(schema) if isinstance(schema, str) else schema).simpleString()
+    told = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return type_text(told.jsonValue(), nulls=True)

@@ -28,27 +28,8 @@ def asked(change: Change) -> Iterator[Finding]:
 
 def _state(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:
     old, new = was.details.get("state", ""), now.details.get("state", "")
-    if difference.nameless(old) != difference.nameless(new):
-        yield difference.found(
-            Code.STATE_SCHEMA_CHANGED,
-            Severity.BLOCKS,
-            f"The state of operator {number} has another type: Spark refuses it.",
-            where=where,
-            was=old,
-            now=new,
-            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
-        )
-    elif old != new:
-        yield difference.found(
-            Code.STATE_FIELDS_RENAMED,
-            Severity.UNDEFINED,
-            f"Fields of the state of operator {number} have other names; they are read by their"
-            " place, and Spark does not notice.",
-            where=where,
-            was=old,
-            now=new,
-            remedies=(TAKE_BACK,),
-        )
+    what = f"the state of operator {number}"
+    yield from difference.of_types(what, where, old, new, f"{TAKE_BACK}, or {NEW_CHECKPOINT}")
     before, after = was.details.get("timeout", ""), now.details.get("timeout", "")
     if before != after:
         blocks = _NO_TIMEOUT in (before, after)

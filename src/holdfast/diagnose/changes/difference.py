@@ -1,6 +1,7 @@
 """How a change is put into words: one finding, with what was and what is to be."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from holdfast.model.evidence import Known
 from holdfast.model.finding import Change, Clue, Code, Finding, Severity
@@ -9,6 +10,8 @@ from holdfast.model.fingerprint import Term
 NEW_CHECKPOINT = "start with a new checkpoint, which reads everything again"
 TAKE_BACK = "take the change back"
 _NONE = "none"
+_NEVER_NULL = " not null"
+_PLACES = re.compile(r"[<>,]")
 
 
 def found(  # noqa: PLR0913  one parameter a member of the finding
@@ -28,6 +31,48 @@ def found(  # noqa: PLR0913  one parameter a member of the finding
         text=text,
         clues=(Clue(file=where, expected=was or _NONE, found=now or _NONE),),
         remedies=tuple(remedies),
+    )
+
+
+def of_types(what: str, where: str, was: str, now: str, cure: str) -> Iterator[Finding]:
+    """What Spark says to another type of some state: it compares fields by their place.
+
+    A field that was never null may not be null now; the other way round Spark takes it.
+    """
+    if nameless(_bare(was)) != nameless(_bare(now)):
+        text = f"The type of {what} is another one: Spark refuses it."
+        yield found(
+            Code.STATE_SCHEMA_CHANGED, Severity.BLOCKS, text, where=where, was=was, now=now,
+            remedies=(cure,),
+        )  # fmt: skip
+    elif _may_be_null(was, now):
+        text = f"Fields of {what} may be null, and could not be: Spark refuses it."
+        yield found(
+            Code.STATE_SCHEMA_CHANGED, Severity.BLOCKS, text, where=where, was=was, now=now,
+            remedies=(cure,),
+        )  # fmt: skip
+    elif _bare(was) != _bare(now):
+        text = (
+            f"Fields of {what} have other names; they are read by their place, and Spark does not"
+            " notice."
+        )
+        yield found(
+            Code.STATE_FIELDS_RENAMED, Severity.UNDEFINED, text, where=where, was=was, now=now,
+            remedies=(TAKE_BACK,),
+        )  # fmt: skip
+
+
+def _bare(type_: str) -> str:
+    return type_.replace(_NEVER_NULL, "")
+
+
+def _may_be_null(was: str, now: str) -> bool:
+    """Whether a field of a type was never null and is not so any more, by its place."""
+    old, new = (_PLACES.split(nameless(one)) for one in (was, now))
+    mark = _NEVER_NULL.replace(" ", "")
+    return any(
+        before.endswith(mark) and not after.endswith(mark)
+        for before, after in zip(old, new, strict=True)
     )
 
 

@@ -5,6 +5,7 @@ compares kinds and types of those that are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
@@ -67,7 +68,8 @@ def _struct(columns: Sequence[Column]) -> str:
     """The type of a value; with a time to live it lies in a struct beside the time."""
     if any(one.name == _EXPIRY for one in columns):
         return _of(columns, "value")
-    return f"struct<{','.join(f'{one.name}:{one.type}' for one in columns)}>"
+    shown = (f"{one.name}:{one.type}{'' if one.nullable else ' not null'}" for one in columns)
+    return f"struct<{','.join(shown)}>"
 
 
 def _of(columns: Sequence[Column], name: str) -> str:
@@ -119,34 +121,21 @@ def _variable(change: Change, where: str, was: Term, now: Term) -> Iterator[Find
             remedies=(f"{TAKE_BACK}, or give the variable another name",),
         )
         return
-    if not was.type or was.type == now.type:
+    if not was.type:
         return
-    if difference.nameless(was.type) == difference.nameless(now.type):
-        yield difference.found(
-            Code.STATE_FIELDS_RENAMED,
-            Severity.UNDEFINED,
-            f"Fields of variable `{now.name}` have other names.",
-            where=where,
-            was=was.type,
-            now=now.type,
-            remedies=(TAKE_BACK,),
+    cure = f"{TAKE_BACK}, or give the variable another name"
+    for one in difference.of_types(f"variable `{now.name}`", where, was.type, now.type, cure):
+        avro = change.evidence.settings.get(_ENCODING) == "avro"
+        yield (
+            one
+            if not avro or one.code is not Code.STATE_SCHEMA_CHANGED
+            else replace(
+                one,
+                severity=Severity.UNDEFINED,
+                text=f"The type of variable `{now.name}` is another one: Avro lets fields come, go"
+                " and grow wider, and Spark refuses the rest.",
+            )
         )
-        return
-    avro = change.evidence.settings.get(_ENCODING) == "avro"
-    yield difference.found(
-        Code.STATE_SCHEMA_CHANGED,
-        Severity.UNDEFINED if avro else Severity.BLOCKS,
-        f"Variable `{now.name}` has another type: "
-        + (
-            "Avro lets fields come, go and grow wider, and Spark refuses the rest."
-            if avro
-            else "Spark refuses the state."
-        ),
-        where=where,
-        was=was.type,
-        now=now.type,
-        remedies=(f"{TAKE_BACK}, or give the variable another name",),
-    )
 
 
 def _lives(change: Change, number: int, now: Sequence[Term]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from holdfast.diagnose.spark_errors import REPARTITION
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -27,13 +28,17 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
     Code.OFFSETS_EDITED: Explanation(
         meaning="An entry of the offset log names another end of a batch than the one to which the"
-        " batch ran, by a run record or an event log.",
+        " batch ran, by a run record or an event log; or it is JSON with spaces, which Spark never"
+        " writes.",
         causes="Somebody edited the entry, or the checkpoint was rewound, and the batch planned"
         " anew with another range.",
         spark=(
             (
                 _ALL,
-                "takes the entry as it is: no checksum covers the offset log",
+                (
+                    "takes the entry as it is: no checksum covers the offset log. Where only the"
+                    " spaces differ, it runs one batch without rows: it compares texts"
+                ),
             ),
         ),
         cures="Restore the entry. If the query was moved on purpose, look at the sink first: rows"
@@ -55,6 +60,18 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Look in the sink for the batches in between. If they are missing, put away the"
         " offset entries after the first of them, so that this one is the last planned.",
+    ),
+    Code.REPARTITION_UNFINISHED: Explanation(
+        meaning="The latest batch is planned with another number of partitions than the one before,"
+        " and not committed: the state was being repartitioned.",
+        causes="The repartitioning of Spark 4.2 and later was broken off; or somebody edited the"
+        " number in an offset entry.",
+        spark=(
+            ("3.5 to 4.1", "know of no repartitioning, and take the number of the latest entry"),
+            ("4.2 and later", f"refuse with `{REPARTITION}`"),
+        ),
+        cures="Repartition once more with the same number and let it end; after an edit, put the"
+        " old number back.",
     ),
     Code.OFFSET_BEFORE_MISSING: Explanation(
         meaning="The offset entry before the latest one is missing. It is where the latest batch"

@@ -5,16 +5,20 @@ No checksum covers it: an entry that was changed by hand is taken for the truth.
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import respelt
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
 from holdfast.model.json import canonical
+from holdfast.model.offsets import OffsetEntry
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
-    """The newest entries beside what was recorded of the same batches."""
+    """The newest entries beside what was recorded of the same batches, or by their spelling."""
     evidence = seen.evidence
     for batch, entry in sorted(evidence.offset_entries.items()):
         known = evidence.recorded_ends.get(batch)
         if known is None or len(known.value) != len(entry.sources):
+            yield from _by_spelling(batch, entry)
             continue
         for source, ran in zip(entry.sources, known.value, strict=True):
             if canonical(source.offset) == canonical(ran):
@@ -31,8 +35,27 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                         found=canonical(source.offset),
                     ),
                 ),
-                remedies=(
-                    f"restore `offsets/{batch}` from a copy of the checkpoint",
-                    "or accept it, if somebody moved the query on purpose and the sink knows",
-                ),
+                remedies=_remedies(batch),
             )
+
+
+def _by_spelling(batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
+    """Nothing tells where the batch ended; that Spark did not write this, its spaces tell."""
+    for source in respelt.sources(entry):
+        yield Finding(
+            code=Code.OFFSETS_EDITED,
+            severity=Severity.UNDEFINED,
+            text=f"The offset of source {source} in the entry of batch {batch} was not written by"
+            " Spark: whether it is the one to which the batch ran, nothing tells.",
+            clues=(
+                Clue(file=f"offsets/{batch}", expected="JSON without spaces", found="with spaces"),
+            ),
+            remedies=_remedies(batch),
+        )
+
+
+def _remedies(batch: BatchId) -> tuple[str, ...]:
+    return (
+        f"restore `offsets/{batch}` from a copy of the checkpoint",
+        "or accept it, if somebody moved the query on purpose and the sink knows",
+    )

@@ -6,8 +6,10 @@ it for done.
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import spark_errors, unpinned
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct
 
 
@@ -19,12 +21,38 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     planned, committed = restart.batch, batches.last_committed
     if committed is not None and committed > planned:
         return
+    error = restart.error
+    if error is not None and error.condition == spark_errors.REPARTITION:
+        yield _unfinished(seen, planned)
+        return
     yield _pending(seen, planned)
     skipped = [one for one in batches.pending if one != planned]
     if skipped and not restart.starting.asynchronous:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
         yield _skipped(skipped[0], skipped[-1], planned, held=whole)
+
+
+def _unfinished(seen: Seen, planned: int) -> Finding:
+    """Another number of partitions than the batch before: the state was being repartitioned."""
+    was, now = (
+        seen.evidence.offset_entries[BatchId(batch)].settings[unpinned.SHUFFLE]
+        for batch in (planned - 1, planned)
+    )
+    return Finding(
+        code=Code.REPARTITION_UNFINISHED,
+        severity=Severity.BLOCKS,
+        text=f"Batch {planned} brings the state from {was} to {now} partitions, and did not end:"
+        " Spark refuses to start.",
+        clues=(
+            Clue(
+                file=f"offsets/{planned}",
+                expected=f"`{unpinned.SHUFFLE}` is {was}",
+                found=f"it is {now}",
+            ),
+        ),
+        remedies=("repartition the state once more, with the same number, and let it end",),
+    )
 
 
 def _pending(seen: Seen, planned: int) -> Finding:
