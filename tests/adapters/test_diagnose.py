@@ -526,6 +526,7 @@ def test_a_checkpoint_shows_its_findings_and_no_others(name: str, tmp_path: Path
 _ELSEWHERE = {
     Code.STORAGE_EPHEMERAL,
     Code.KAFKA_OFFSETS_EXPIRED,
+    Code.KAFKA_CLUSTER_CHANGED,
     Code.KAFKA_TOPIC_RECREATED,
     Code.KAFKA_PARTITION_GONE,
 }

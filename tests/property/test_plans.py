@@ -46,6 +46,8 @@ _PLANS = _nodes(some.one_of(_JSON, _nodes(_JSON)))
 @given(_JSON)
 def test_any_json_is_a_fingerprint_or_none(value: Json) -> None:
     assert isinstance(fingerprint.decode({"format": 1, "sources": value}), Fingerprint)
+    source: Json = {"identity": value}
+    assert isinstance(fingerprint.decode({"format": 1, "sources": [source]}), Fingerprint)
     assert isinstance(fingerprint.decode(value), Fingerprint | Unknown)
 
 

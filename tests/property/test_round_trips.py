@@ -11,6 +11,7 @@ from holdfast.decode import (
     commit_log,
     file_sink_log,
     file_source_log,
+    fingerprint,
     metadata,
     names,
     offset_log,
@@ -20,7 +21,18 @@ from holdfast.decode import (
     state_schema,
 )
 from holdfast.decode import lease as lease_format
+from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CheckpointFile, FileKind, HadoopChecksum, QueryMetadata
+from holdfast.model.fingerprint import (
+    NOT_IDENTIFIED,
+    Fingerprint,
+    KafkaIdentity,
+    PlanOperator,
+    PlanSink,
+    PlanSource,
+    PlanWatermark,
+    Term,
+)
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
@@ -254,3 +266,50 @@ def test_a_lease_that_is_cut_is_unreadable(lease: Lease, data: st.DataObject) ->
     whole = lease_format.encode(lease)
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert isinstance(lease_format.decode(whole[:cut]), Unreadable)
+
+
+TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
+TERMS = st.lists(st.builds(Term, name=TEXT, type=TEXT, text=TEXT), max_size=2).map(tuple)
+IDENTITIES = st.builds(KafkaIdentity, cluster=st.text(min_size=1), topics=TEXTS) | st.builds(
+    Unknown, reason=TEXT
+)
+FINGERPRINTS = st.builds(
+    Fingerprint,
+    spark_version=TEXT,
+    sources=st.lists(
+        st.builds(
+            PlanSource,
+            name=TEXT,
+            kind=TEXT,
+            target=TEXT,
+            options=TEXTS,
+            columns=TERMS,
+            identity=IDENTITIES | st.just(NOT_IDENTIFIED),
+        ),
+        max_size=2,
+    ).map(tuple),
+    watermarks=st.lists(st.builds(PlanWatermark, column=TEXT, delay=TEXT), max_size=2).map(tuple),
+    operators=st.lists(
+        st.builds(
+            PlanOperator,
+            kind=TEXT,
+            keys=TERMS,
+            values=TERMS,
+            stored=TERMS,
+            details=TEXTS,
+            steps=st.lists(TEXT, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+    steps=st.lists(TEXT, max_size=2).map(tuple),
+    columns=TERMS,
+    functions=TEXTS,
+    sinks=st.lists(st.builds(PlanSink, name=TEXT, kind=TEXT, target=TEXT), max_size=2).map(tuple),
+    output_mode=TEXT,
+    settings=TEXTS,
+)
+
+
+@given(FINGERPRINTS)
+def test_a_fingerprint_decodes_to_itself(shown: Fingerprint) -> None:
+    assert fingerprint.decode(json.loads(json.dumps(fingerprint.encode(shown)))) == shown

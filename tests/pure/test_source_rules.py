@@ -13,6 +13,7 @@ from holdfast.diagnose.rules import source_topics
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceLog, Span
 from holdfast.model.finding import Code, Finding, Seen
+from holdfast.model.fingerprint import NOT_IDENTIFIED
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaSeen, Surroundings
@@ -40,6 +41,7 @@ def found(
         servers="broker:9092",
         first={one: told[0] for one, told in offsets.items()},
         next={one: told[1] for one, told in offsets.items()},
+        identity=NOT_IDENTIFIED,
     )
     around = replace(NOTHING, kafka=cluster)
     answers = source_topics.asked(

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession, functions
 from tests.diagnosing import codes, diagnosed
+from tests.spark.recording import recorded_to_the_end, runs
 
 import holdfast
 from holdfast.model.finding import Code, Judgement
@@ -32,30 +33,15 @@ def _land(home: Path, number: int, *, days: int = 0, name: str = "") -> None:
 
 def _ran(spark: SparkSession, home: Path, kind: str = "parquet", **options: str) -> list[int]:
     """Run to the end of the input, one file a batch: all that is in the sink then."""
-    before = _runs(home)
+    before = runs(home / "ck")
     session = spark.newSession()  # whose listener hears of no other test
     holdfast.record(session)
     rows = session.readStream.schema("n long").option("maxFilesPerTrigger", 1)
     stream = rows.options(**options).json(f"{home}/landing").writeStream.format(kind)
     stream = stream.option("checkpointLocation", f"{home}/ck").trigger(availableNow=True)
     stream.start(f"{home}/out").awaitTermination()
-    _recorded_to_the_end(home, but=before)
+    recorded_to_the_end(home / "ck", but=before)
     return sorted(int(row.n) for row in spark.read.format(kind).load(f"{home}/out").collect())
-
-
-def _runs(home: Path) -> set[Path]:
-    return set((home / ".holdfast/ck/runs").glob("*"))
-
-
-def _recorded_to_the_end(home: Path, *, but: set[Path]) -> None:
-    """Records are written by a thread of their own, a while after the query has ended."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        segments = [one for run in _runs(home) - but for one in run.glob("*.jsonl")]
-        if any('"terminated"' in one.read_text() for one in segments):
-            return
-        time.sleep(0.1)
-    raise AssertionError(home)
 
 
 def test_an_offset_that_somebody_has_edited(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@
      "operators":[{"kind":"stateStoreSave","keys":[["k","string","k"]],"values":[…],…}],
      "steps":[…],"columns":[…],"functions":{…},"sinks":[…],"output_mode":"append","settings":{…}}
 
-A term is a list of name, type and text.
+A term is a list of name, type and text. A source of Kafka has `"identity":{"cluster":"…",
+"topics":{"orders":"…"}}` as well, or `{"unknown":"…"}` with the reason why Kafka did not tell it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +14,10 @@ from collections.abc import Iterable, Mapping
 from holdfast.decode import log
 from holdfast.model.batch import Unknown
 from holdfast.model.fingerprint import (
+    NOT_IDENTIFIED,
     NOT_RECORDED,
     Fingerprint,
+    KafkaIdentity,
     PlanOperator,
     PlanSink,
     PlanSource,
@@ -39,6 +42,7 @@ def encode(shown: Fingerprint) -> Json:
                 "target": one.target,
                 "options": dict(one.options),
                 "columns": _listed(one.columns),
+                **_identity(one.identity),
             }
             for one in shown.sources
         ],
@@ -96,7 +100,23 @@ def _source(found: Mapping[str, Json]) -> PlanSource:
         target=str(found.get("target", "")),
         options=log.texts(found.get("options")),
         columns=terms(found.get("columns")),
+        identity=_identified(mapping(found.get("identity"))),
     )
+
+
+def _identity(told: KafkaIdentity | Unknown) -> Mapping[str, Json]:
+    if told == NOT_IDENTIFIED:
+        return {}
+    if isinstance(told, Unknown):
+        return {"identity": {"unknown": told.reason}}
+    return {"identity": {"cluster": told.cluster, "topics": dict(told.topics)}}
+
+
+def _identified(found: Mapping[str, Json]) -> KafkaIdentity | Unknown:
+    cluster, unknown = found.get("cluster"), found.get("unknown")
+    if isinstance(cluster, str) and cluster:
+        return KafkaIdentity(cluster=cluster, topics=log.texts(found.get("topics")))
+    return Unknown(reason=unknown) if isinstance(unknown, str) else NOT_IDENTIFIED
 
 
 def _operator(found: Mapping[str, Json]) -> PlanOperator:

@@ -89,12 +89,14 @@ class _Reading:
         self._top = top
         self._facts = facts
         self._append = append
-        self._streams = {one.number for one in top.walk() if any(map(is_source, one.walk()))}
+        self._streams = {
+            one.number for one in top.walk() if any(is_source(inner.kind) for inner in one.walk())
+        }
         self.terms = Terms(top)
 
     def sources(self) -> Iterator[PlanSource]:
         for node in self._top.walk():
-            if is_source(node):
+            if is_source(node.kind):
                 facts = self._facts.get(node.number, {})
                 options = mapping(facts.get("options"))
                 yield PlanSource(
@@ -120,7 +122,7 @@ class _Reading:
     def steps(self, nodes: Sequence[Tree]) -> Iterator[str]:
         """What happens to rows below some nodes, down to the sources or the next operator."""
         for node in nodes:
-            if is_source(node) or self._is_stateful(node):
+            if is_source(node.kind) or self._is_stateful(node):
                 continue
             if node.kind not in _TRANSPARENT:
                 yield from self._step(node)

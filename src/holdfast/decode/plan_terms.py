@@ -43,7 +43,7 @@ class Terms:
         self._named: dict[int, str] = {}
         self._types: dict[int, str] = {}
         self._texts: dict[int, str] = {}
-        sources = [one for one in plan.walk() if is_source(one)]
+        sources = [one for one in plan.walk() if is_source(one.kind)]
         for index, source in enumerate(sources):
             for column in source.expressions("output"):
                 number = expr_id(column)
@@ -161,9 +161,9 @@ def expr_id(tree: Tree) -> int:
     return number if isinstance(number, int) else -1
 
 
-def is_source(tree: Tree) -> bool:
-    """Whether a node of a plan is a stream that is read."""
-    return tree.kind.startswith("Streaming") and "Relation" in tree.kind
+def is_source(kind: str) -> bool:
+    """Whether a node of a plan, of this kind, is a stream that is read."""
+    return kind.startswith("Streaming") and "Relation" in kind
 
 
 def _field_of(tree: Tree) -> str:

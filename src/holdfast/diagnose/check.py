@@ -18,6 +18,7 @@ from holdfast.diagnose.changes import (
     sinks,
     sources,
     steps,
+    topics,
     variables,
     versions,
     watermarks,
@@ -27,6 +28,7 @@ from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotA
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
     sources.asked,
+    topics.asked,
     options.asked,
     operators.asked,
     keys.asked,

@@ -9,7 +9,9 @@ has them still), `broker.log` (what the process printed). The broker is KRaft: b
 controller in one process, no ZooKeeper.
 """
 
+import base64
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -35,8 +37,6 @@ _JVM_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
 )
-# One node, so one cluster: its id only has to be the same at every start.
-_CLUSTER_ID = "aG9sZGZhc3QtZXhhbXBsZQ"
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -163,7 +163,7 @@ class Broker:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def _format(self, tool: list[str], properties: Path, output: IO[bytes]) -> None:
-        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        arguments = ["format", "-t", _cluster_id(), "-c", str(properties)]
         done = subprocess.run(  # noqa: S603 - the command is built here
             [*tool, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
         )
@@ -192,6 +192,14 @@ class Broker:
             f"expected a Kafka broker on `{self.bootstrap_servers}`, found {found}",
             hint=f"tail {self.log_file}",
         )
+
+
+def _cluster_id() -> str:
+    """An id that no other cluster has: 16 bytes, of which the first keeps it from being an option.
+
+    The folder keeps it from one start to the next.
+    """
+    return base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
 
 
 def _java() -> str:

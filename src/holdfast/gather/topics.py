@@ -1,9 +1,18 @@
-"""Stage 2: a Kafka cluster -> which offsets it still has, for the partitions that offsets name."""
+"""Stage 2: a Kafka cluster -> which offsets it still has, for the partitions that offsets name.
+
+And its id, with those of the topics: names may be the same where they are not.
+"""
+
+from typing import TYPE_CHECKING
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fingerprint import KafkaIdentity, identity
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
 from holdfast.model.surroundings import KafkaSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _SECONDS = 10.0
 _MISSING = Unknown(reason="`confluent-kafka` is not installed: `pip install holdfast[kafka]`")
@@ -38,4 +47,29 @@ def seen(evidence: Evidence, servers: str) -> KafkaSeen | Unknown:
         return Unknown(reason=f"`{servers}` does not answer: {error}")
     finally:
         consumer.close()
-    return KafkaSeen(servers=servers, first=first, next=following)
+    ids = _identity(servers, {one.topic for one in first})
+    return KafkaSeen(servers=servers, first=first, next=following, identity=ids)
+
+
+def _identity(servers: str, topics: "Collection[str]") -> KafkaIdentity | Unknown:
+    """The ids of the cluster and of topics that it has; a broker may be too old to tell."""
+    from confluent_kafka import KafkaException, TopicCollection  # noqa: PLC0415  it is there by now
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    try:
+        cluster = admin.describe_cluster(request_timeout=_SECONDS)
+        told = (
+            admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_SECONDS)
+            if topics
+            else {}
+        )
+        ids = {name: _as_java(one.result(_SECONDS).topic_id) for name, one in told.items()}
+        return identity(str(cluster.result(_SECONDS).cluster_id or ""), ids)
+    except (KafkaException, TimeoutError) as error:
+        return Unknown(reason=f"`{servers}` does not tell its ids: {error}")
+
+
+def _as_java(topic_id: object) -> str:
+    """The id as Kafka's own tools and the run records write it: base64 with `-` and `_`."""
+    return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")

@@ -21,10 +21,34 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaIdentity:
+    """Which Kafka cluster it is, and which topics: an id each, that no other one ever has."""
+
+    cluster: str
+    topics: Mapping[str, str]
+
+
+_NONE = "AAAAAAAAAAAAAAAAAAAAAA"
+"""What stands for the id of a topic in a cluster that gives none: 16 bytes of zero."""
+
+
+def identity(cluster: str, topics: Mapping[str, str]) -> KafkaIdentity | Unknown:
+    """What a cluster has said of itself, without the topics that have no id."""
+    if not cluster:
+        return Unknown(reason="its cluster has no id")
+    known = {name: one for name, one in sorted(topics.items()) if one not in ("", _NONE)}
+    return KafkaIdentity(cluster=cluster, topics=known)
+
+
+NOT_IDENTIFIED = Unknown(reason="the run record does not tell the ids of its cluster and topics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSource:
     """One source, in the order of the plan: `files`, `Kafka`, …, and what it reads.
 
-    `name` is the one that the query gave to it, empty where it gave none.
+    `name` is the one that the query gave to it, empty where it gave none. `identity` is asked of
+    Kafka itself when the query is built.
     """
 
     name: str
@@ -32,6 +56,7 @@ class PlanSource:
     target: str
     options: Mapping[str, str]
     columns: tuple[Term, ...]
+    identity: KafkaIdentity | Unknown = NOT_IDENTIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

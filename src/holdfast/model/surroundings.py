@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.model.batch import Unknown
+from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.source_offset import TopicPartition
 
 
@@ -22,11 +23,15 @@ class DeltaSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSeen:
-    """What a Kafka cluster still has: the first and the next offset of each partition."""
+    """What a Kafka cluster still has: the first and the next offset of each partition.
+
+    `identity` are the ids of the cluster and of its topics.
+    """
 
     servers: str
     first: Mapping[TopicPartition, int]
     next: Mapping[TopicPartition, int]
+    identity: KafkaIdentity | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ lease.py      one live driver a job
 admission.py  may these jobs run, and by this driver?
 judging.py    what speaks against a start: the checkpoint, and the query beside it
 fingerprint.py  the plan of a query -> what it is, as far as a restart cares
+clusters.py   the ids of Kafka's clusters and topics, asked through the JVM
 check.py      may a query start from an old checkpoint? starts nothing
 session.py    a Spark session with the settings and jars that holdfast chooses
 batch.py      the offset log -> a Batch with its digest

@@ -16,7 +16,7 @@ from holdfast.decode import fingerprint as plans
 from holdfast.errors import DriverFenced, HoldfastError
 from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, Job
-from holdfast.model.fingerprint import Fingerprint
+from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
 from holdfast.run import admission, failure, fingerprint, judging, lease, query
 from holdfast.run.admission import Admitted, AdmittedJob, Wishes
@@ -53,6 +53,7 @@ class Runner:
     admitted: AdmittedJob
     writer: query.BatchWriter | None = None
     query: "StreamingQuery | None" = None
+    plan: Fingerprint | Unknown = NOT_RECORDED
     restarts: int = 0
     restart_at: float = 0.0
     done: bool = False
@@ -79,6 +80,7 @@ class Running:
         self._spark = spark
         self._wishes = wishes
         self._base = base
+        self._storage = storage
         self._runners: list[Runner] = []
         self._keeper = lease.Keeper(base.store, self._lease_lost)
         flush_seconds = 1.0 if urls.is_local(base.url) else 10.0
@@ -170,15 +172,27 @@ class Running:
         )
 
     def _judge(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
-        """Hold the query against the checkpoint, at its first start: later it is the same query."""
+        """Hold the query against the checkpoint; after its first start only what it reads from."""
+        if runner.query is not None:
+            self._judge_again(runner, plan)
+            return
+        runner.plan = plan
         looked = runner.admitted.evidence
-        if looked is None or runner.query is not None:
+        if looked is None:
             return
         if isinstance(plan, Unknown):
             self._say(f"{runner.job.name}: not compared with its checkpoint: {plan.reason}")
             return
         for one in judging.of_query(runner.job, looked, plan, self._wishes.accepted):
             self._say(f"{runner.job.name}: {one.code}: {one.text}")
+
+    def _judge_again(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
+        was = runner.plan
+        if isinstance(plan, Unknown) or isinstance(was, Unknown) or plan.sources == was.sources:
+            return
+        looked = judging.seen(runner.life.location, self._storage)
+        if looked is not None:
+            judging.of_restart(runner.job, looked, (was, plan), self._wishes.accepted)
 
     def _look(self, runner: Runner) -> None:
         if runner.done or runner.query is None:

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING
 
 from holdfast.decode import plan as plans
+from holdfast.decode.plan_terms import is_source
 from holdfast.diagnose.spark_version import PINNED_SINCE
 from holdfast.model import json
 from holdfast.model.batch import Unknown
@@ -19,7 +20,7 @@ from holdfast.model.definition import Job
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact
-from holdfast.run import processors
+from holdfast.run import clusters, processors
 from holdfast.run.locations import path_of
 from holdfast.storage import urls
 
@@ -38,6 +39,7 @@ _UNPINNED = (
     "spark.sql.streaming.stateStore.checkpointFormatVersion",
     "spark.sql.streaming.sessionWindow.stateFormatVersion",
 )
+_SOURCES = ("StreamingRelation", "StreamingRelationV2")
 _FUNCTION = "PythonUDF"
 _SHORT = 16
 
@@ -53,11 +55,12 @@ def taken(
     """What a query is, from its analyzed plan in the JVM; `session` is its own, if another."""
     own = session or spark._jsparkSession  # noqa: SLF001
     append = output_mode == "append"
+    asked = clusters.Asked(_reads(plan, spark), spark)
     found = _decoded(plan, spark, append=append)
     optimized = _decoded(own.sessionState().optimizer().execute(plan), spark, append=append)
     return Fingerprint(
         spark_version=str(spark.version),
-        sources=found.sources,
+        sources=asked.of(found.sources),
         watermarks=found.watermarks,
         operators=plans.operators(found, optimized),
         steps=found.steps,
@@ -123,12 +126,8 @@ def _facts(node: "JavaObject", spark: "SparkSession") -> Mapping[str, Json]:
                 str(one.dataType().catalogString()) for one in _listed(node.groupingExpressions())
             ]
             return {"key_types": keys, "stored": _stored(node)}
-        case "StreamingRelation":
-            source = node.dataSource()
-            return _source(node, str(source.className()), _options(source.options(), spark))
-        case "StreamingRelationV2":
-            given = node.extraOptions().asCaseSensitiveMap()
-            return _source(node, str(node.sourceName()), {str(k): str(given[k]) for k in given})
+        case "StreamingRelation" | "StreamingRelationV2":
+            return _source(node, _options(node, spark))
         case "TransformWithStateInPySpark" | "TransformWithStateInPandas":
             return {"variables": _variables(node, spark)}
         case _:
@@ -144,8 +143,8 @@ def _variables(node: "JavaObject", spark: "SparkSession") -> list[Json]:
     return []
 
 
-def _source(node: "JavaObject", provider: str, options: Mapping[str, str]) -> Mapping[str, Json]:
-    short = provider.lower().rpartition(".")[2]
+def _source(node: "JavaObject", options: Mapping[str, str]) -> Mapping[str, Json]:
+    short = _provider(node)
     files = short.removesuffix("fileformat")
     files = files if files in _FILES else ""
     lower = {key.lower(): key for key in options}
@@ -174,10 +173,32 @@ def _given_name(node: "JavaObject") -> str:
     return str(given.name()) if str(given.getClass().getSimpleName()) == "UserProvided" else ""
 
 
-def _options(options: "JavaObject", spark: "SparkSession") -> dict[str, str]:
-    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]  # noqa: SLF001
-    found = converters.asJava(options)
+def _provider(node: "JavaObject") -> str:
+    """The short name of what a source is read with."""
+    of_v2 = str(node.getClass().getSimpleName()) == "StreamingRelationV2"
+    name = node.sourceName() if of_v2 else node.dataSource().className()
+    return str(name).lower().rpartition(".")[2]
+
+
+def _options(node: "JavaObject", spark: "SparkSession") -> dict[str, str]:
+    """The options of a source, with its secrets."""
+    if str(node.getClass().getSimpleName()) != "StreamingRelationV2":
+        converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]  # noqa: SLF001
+        found = converters.asJava(node.dataSource().options())
+    else:
+        found = node.extraOptions().asCaseSensitiveMap()
     return {str(key): str(found[key]) for key in found}
+
+
+def _reads(plan: "JavaObject", spark: "SparkSession") -> dict[int, clusters.Read]:
+    """The sources of Kafka with their options, by their place among the sources of a plan."""
+    nodes = ((str(node.getClass().getSimpleName()), node) for node in _walked(plan))
+    sources = [(kind, node) for kind, node in nodes if is_source(kind)]
+    return {
+        number: (node, _options(node, spark))
+        for number, (kind, node) in enumerate(sources)
+        if kind in _SOURCES and "kafka" in _provider(node)
+    }
 
 
 def _stored(node: "JavaObject") -> list[Json]:

@@ -13,12 +13,13 @@ from importlib import metadata
 
 from holdfast.diagnose import check as checks
 from holdfast.diagnose import diagnosis, restart
+from holdfast.diagnose.changes import topics
 from holdfast.errors import InspectionRefused, StartUnsafe
 from holdfast.gather import looking, surroundings
 from holdfast.model import json
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
 from holdfast.model.definition import Job
-from holdfast.model.evidence import NO_BATCH, Absent, Evidence, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, Absent, Evidence, Known, LedgerSeen
 from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import OutputName
@@ -72,6 +73,20 @@ def of_query(
     found = checks.checked(job.name, Change(evidence=looked, new=new)).findings
     _refuse(job, found, accepted, f"holdfast check {job.declared.file} --job {job.name}")
     return tuple(one for one in found if one.severity is Severity.UNDEFINED)
+
+
+def of_restart(
+    job: Job, looked: Evidence, plans: tuple[Fingerprint, Fingerprint], accepted: frozenset[str]
+) -> None:
+    """Raise if a query that starts again within a run would read from something else of Kafka's.
+
+    The code is the same; what servers and topics of a name are may not be.
+    """
+    was, new = plans
+    before = replace(looked, plan=Known(value=was, read_from=("the start of this run",)))
+    found = topics.asked(Change(evidence=before, new=new))
+    findings = (one for one in found if isinstance(one, Finding))
+    _refuse(job, findings, accepted, f"holdfast check {job.declared.file} --job {job.name}")
 
 
 def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:

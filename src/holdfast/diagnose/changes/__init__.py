@@ -5,6 +5,7 @@ where a run record tells it. Rules know no other rule; what several changes amou
 `check.py` to say.
 
 sources.py      does it read the same things, in the same order?
+topics.py       are Kafka's cluster and topics those that the offsets are of?
 options.py      are the sources read in the same way?
 watermarks.py   are the watermarks the same?
 operators.py    are the stateful operators the same, in the same order?

@@ -6,7 +6,9 @@ How bytes become rows is for the query's author to know.
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import kafka_identity
 from holdfast.diagnose.changes import difference
+from holdfast.diagnose.kafka_identity import Cluster
 from holdfast.model.finding import Change, Code, Finding, Severity
 from holdfast.model.fingerprint import PlanSource
 
@@ -30,14 +32,18 @@ def asked(change: Change) -> Iterator[Finding]:
             continue
         for key in sorted({*was.options, *now.options}):
             if was.options.get(key) != now.options.get(key):
-                yield _option(change, index, key)
+                yield from _option(
+                    change, index, key, kafka_identity.cluster(was.identity, now.identity)
+                )
         yield from _columns(change, index, was, now)
 
 
-def _option(change: Change, index: int, key: str) -> Finding:
-    severity, text = _meaning(key.lower())
+def _option(change: Change, index: int, key: str, cluster: Cluster) -> Iterator[Finding]:
+    severity, text = _meaning(key.lower(), cluster)
+    if key.lower() == _SERVERS and cluster is Cluster.OTHER:
+        return  # told as what it is, KAFKA_CLUSTER_CHANGED
     old = change.old.sources[index] if change.old else change.new.sources[index]
-    return difference.found(
+    yield difference.found(
         Code.SOURCE_OPTION_CHANGED,
         severity,
         f"Option `{key}` of source {index}: {text}",
@@ -48,13 +54,15 @@ def _option(change: Change, index: int, key: str) -> Finding:
     )
 
 
-def _meaning(key: str) -> tuple[Severity, str]:
+def _meaning(key: str, cluster: Cluster) -> tuple[Severity, str]:
     if key.startswith(_RATES):
         return Severity.NOTE, "how much a batch takes may change at any time."
     if key in _IGNORED:
         return Severity.NOTE, "it has no effect once there is a checkpoint."
     if key == "failondataloss":
         return Severity.NOTE, "it decides whether offsets that are gone stop the query."
+    if key == _SERVERS and cluster is Cluster.SAME:
+        return Severity.NOTE, "they are servers of the same cluster."
     if key == _SERVERS:
         return (
             Severity.UNDEFINED,

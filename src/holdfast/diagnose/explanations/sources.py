@@ -136,9 +136,40 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="The records cannot be had from Kafka. Fill the gap from elsewhere, then decide.",
     ),
+    Code.KAFKA_CLUSTER_CHANGED: Explanation(
+        meaning=(
+            "The query reads from another Kafka cluster than before, by its id: the offsets count"
+            " records that are not there."
+        ),
+        causes=(
+            "`kafka.bootstrap.servers` names another cluster, or its names lead to another one now:"
+            " a move, a copy for a test, a cluster that was set up anew. With `diagnose` also: the"
+            " `--kafka` that was asked is not the one that the query reads."
+        ),
+        spark=(
+            (
+                _ALL,
+                (
+                    "keeps no cluster id: where the other topic is long enough it reads on from the"
+                    " old offset, without a word"
+                ),
+            ),
+        ),
+        cures=(
+            "Point it at the old cluster, or start with a new checkpoint. Accept it where the"
+            " topics were copied with their offsets."
+        ),
+    ),
     Code.KAFKA_TOPIC_RECREATED: Explanation(
-        meaning="The topic ends before the offset that was read last.",
-        causes="It was deleted and made anew; or the servers are another cluster's.",
+        meaning=(
+            "The topic is not the one that was read: it has another id, or it ends before the"
+            " offset that was read last."
+        ),
+        causes=(
+            "It was deleted and made anew. Where no run record tells the old id, the servers may"
+            " also be another cluster's; where the id is the same, the cluster has lost the last"
+            " records of the topic."
+        ),
         spark=(
             (
                 _ALL,
@@ -149,7 +180,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Point it at the right cluster, or start with a new checkpoint.",
+        cures=(
+            "Start with a new checkpoint, which reads the new topic from its beginning. Accept it"
+            " where the records before the old offset are not wanted."
+        ),
     ),
     Code.KAFKA_PARTITION_GONE: Explanation(
         meaning="A partition in the offsets is not in the cluster.",

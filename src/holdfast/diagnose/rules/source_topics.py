@@ -1,15 +1,19 @@
 """Stage 3: does Kafka still have the offsets to read?
 
-first ≤ position ≤ next is as it should be. A position below `first` has expired; one above `next`
-belongs to a topic that was deleted and made anew.
+The ids of cluster and topics come first, where a run record tells those that were read: of another
+cluster, or of a topic that was made anew, no offset says anything. Of the rest first ≤ position ≤
+next is as it should be. A position below `first` has expired; one above `next` belongs to a topic
+that was deleted and made anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from holdfast.diagnose import kafka_identity
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import Known, SourceSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.fingerprint import NOT_IDENTIFIED, KafkaIdentity
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
 from holdfast.model.surroundings import KafkaSeen
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.model.restart import SourceRange
 
 _MOST_TOLD = 5
+_SHORT = "it was deleted and made anew, or is another cluster's"
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -25,16 +30,105 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     cluster = seen.surroundings.kafka
     for source in sources:
         if isinstance(cluster, Unknown):
-            yield NotAssessed(
-                question=f"whether Kafka has the offsets of source {source.name}",
-                reason=cluster.reason,
-            )
+            yield _not_assessed(source, cluster.reason)
         else:
             yield from _of_source(seen, source, cluster)
 
 
-def _of_source(seen: Seen, source: SourceSeen, cluster: KafkaSeen) -> Iterator[Finding]:
-    positions = _positions(seen, source)
+def _of_source(
+    seen: Seen, source: SourceSeen, cluster: KafkaSeen
+) -> Iterator[Finding | NotAssessed]:
+    was, now = _recorded(seen, source), cluster.identity
+    begun = kafka_identity.begun(source)
+    anew: list[str] = []
+    if isinstance(was, Unknown) or isinstance(now, Unknown):
+        if begun:
+            told = [one.reason for one in (was, now) if isinstance(one, Unknown)]
+            yield NotAssessed(
+                question=f"whether the topics of source {source.name} are those that it has read",
+                reason=told[0],
+            )
+    elif was.cluster != now.cluster and now.cluster in _clusters(seen):
+        yield _not_assessed(source, f"`{cluster.servers}` is the cluster of another source")
+        return
+    elif begun and was.cluster != now.cluster:
+        yield _other_cluster(seen, source, was.cluster, f"{now.cluster} at {cluster.servers}")
+        return
+    else:
+        ids = kafka_identity.made_anew(was, now)
+        anew = [name for name in ids if name in begun]
+        if anew:
+            yield _made_anew(source, {name: ids[name] for name in anew})
+    yield from _offsets(seen, source, cluster, anew)
+
+
+def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
+    """What the query read from when it last ran."""
+    plan = seen.evidence.plan
+    if isinstance(plan, Unknown):
+        return plan
+    named = {one.name or str(index): one for index, one in enumerate(plan.value.sources)}
+    return named[source.name].identity if source.name in named else NOT_IDENTIFIED
+
+
+def _why(seen: Seen, source: SourceSeen) -> str:
+    """How a topic that has no other id, or none that is known, can be too short."""
+    cluster = seen.surroundings.kafka
+    if isinstance(cluster, Unknown) or isinstance(cluster.identity, Unknown):
+        return _SHORT
+    same = isinstance(_recorded(seen, source), KafkaIdentity)
+    return "it is the same topic by its id, and has lost its last records" if same else _SHORT
+
+
+def _clusters(seen: Seen) -> set[str]:
+    """Every cluster that the query read from."""
+    told = [_recorded(seen, one) for one in seen.evidence.sources]
+    return {one.cluster for one in told if isinstance(one, KafkaIdentity)}
+
+
+def _not_assessed(source: SourceSeen, reason: str) -> NotAssessed:
+    question = f"whether Kafka has the offsets of source {source.name}"
+    return NotAssessed(question=question, reason=reason)
+
+
+def _other_cluster(seen: Seen, source: SourceSeen, was: str, now: str) -> Finding:
+    plan = seen.evidence.plan
+    return Finding(
+        code=Code.KAFKA_CLUSTER_CHANGED,
+        severity=Severity.LOSES,
+        text=f"This is another Kafka cluster than source {source.name} has read from: its offsets"
+        " count other records here, and Spark does not notice.",
+        clues=(
+            Clue(
+                file=plan.read_from[0] if isinstance(plan, Known) else "",
+                expected=f"cluster {was}",
+                found=f"cluster {now}",
+            ),
+        ),
+        remedies=kafka_identity.CLUSTER_REMEDIES,
+    )
+
+
+def _made_anew(source: SourceSeen, ids: Mapping[str, tuple[str, str]]) -> Finding:
+    clues = [
+        Clue(file=name, expected=f"topic id {was}", found=f"topic id {now}")
+        for name, (was, now) in ids.items()
+    ]
+    return Finding(
+        code=Code.KAFKA_TOPIC_RECREATED,
+        severity=Severity.LOSES,
+        text=f"A topic of source {source.name} was deleted and made anew: Spark goes on at the old"
+        " offset, and never reads what the new one holds before it.",
+        clues=tuple(clues[:_MOST_TOLD]),
+        remedies=kafka_identity.TOPIC_REMEDIES,
+    )
+
+
+def _offsets(
+    seen: Seen, source: SourceSeen, cluster: KafkaSeen, anew: Collection[str]
+) -> Iterator[Finding]:
+    """Whether the cluster has what is to be read, of topics that are still the same."""
+    positions = {one: at for one, at in _positions(seen, source).items() if one.topic not in anew}
     gone = [one for one in positions if one not in cluster.first]
     expired = {
         one: position
@@ -58,8 +152,8 @@ def _of_source(seen: Seen, source: SourceSeen, cluster: KafkaSeen) -> Iterator[F
         yield _finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"A topic of source {source.name} ends before the offsets that were read: it was"
-            " deleted and made anew, or is another cluster's.",
+            f"A topic of source {source.name} ends before the offsets that were read:"
+            f" {_why(seen, source)}.",
             [_ended(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
             "point the query at the right cluster; or start it with a new checkpoint",
         )

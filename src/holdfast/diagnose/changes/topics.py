@@ -1,0 +1,89 @@
+"""Stage 3: are Kafka's cluster and topics those that the offsets are of?
+
+The names may be the same: of servers that are now another cluster's, of a topic that was deleted
+and made anew. Spark goes on at the old offset in either, as soon as there are that many records.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.diagnose import kafka_identity
+from holdfast.diagnose.changes import difference
+from holdfast.diagnose.kafka_identity import Cluster
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import SourceSeen
+from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.fingerprint import KafkaIdentity, PlanSource
+
+_SERVERS = "kafka.bootstrap.servers"
+
+
+def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Every source that was Kafka, is Kafka, and has read something."""
+    if change.old is None or len(change.old.sources) != len(change.new.sources):
+        return
+    old = dict(_by_name(change.old.sources))
+    seen = {one.name: one for one in change.evidence.sources}
+    for name, now in _by_name(change.new.sources):
+        was, source = old.get(name), seen.get(name)
+        if was is not None and source is not None and was.kind == now.kind == "Kafka":
+            yield from _of_source(change, source, was, now)
+
+
+def _by_name(sources: tuple[PlanSource, ...]) -> Iterator[tuple[str, PlanSource]]:
+    """Offsets are kept by the name of a source, or else by its place."""
+    for index, one in enumerate(sources):
+        yield one.name or str(index), one
+
+
+def _of_source(
+    change: Change, source: SourceSeen, was: PlanSource, now: PlanSource
+) -> Iterator[Finding | NotAssessed]:
+    begun = kafka_identity.begun(source)
+    old, new = was.identity, now.identity
+    if not begun:
+        return
+    if isinstance(old, Unknown) or isinstance(new, Unknown):
+        told = [one.reason for one in (old, new) if isinstance(one, Unknown)]
+        yield _not_assessed(source, "its cluster and topics are", told[0])
+        return
+    if kafka_identity.cluster(old, new) is Cluster.OTHER:
+        yield difference.found(
+            Code.KAFKA_CLUSTER_CHANGED,
+            Severity.LOSES,
+            f"Source {source.name} reads from another Kafka cluster: its offsets count other"
+            " records there, and Spark does not notice.",
+            where=difference.record(change),
+            was=_described(was, old),
+            now=_described(now, new),
+            remedies=kafka_identity.CLUSTER_REMEDIES,
+        )
+        return
+    anew = {name: ids for name, ids in kafka_identity.made_anew(old, new).items() if name in begun}
+    if anew:
+        yield difference.found(
+            Code.KAFKA_TOPIC_RECREATED,
+            Severity.LOSES,
+            f"A topic of source {source.name} was deleted and made anew: Spark goes on at the old"
+            " offset, and never reads what the new one holds before it.",
+            where=difference.record(change),
+            was=", ".join(f"{name} (topic id {one})" for name, (one, _) in anew.items()),
+            now=", ".join(f"{name} (topic id {one})" for name, (_, one) in anew.items()),
+            remedies=kafka_identity.TOPIC_REMEDIES,
+        )
+    hidden = sorted(begun & old.topics.keys() - new.topics.keys())
+    if hidden and was.target == now.target:
+        yield _not_assessed(
+            source,
+            f"{', '.join(hidden)} is",
+            "the cluster has no topic of that name, or tells no id",
+        )
+
+
+def _not_assessed(source: SourceSeen, what: str, reason: str) -> NotAssessed:
+    question = f"whether {what} what source {source.name} has read from so far"
+    return NotAssessed(question=question, reason=reason)
+
+
+def _described(source: PlanSource, identity: KafkaIdentity) -> str:
+    servers = (one for key, one in source.options.items() if key.lower() == _SERVERS)
+    return f"cluster {identity.cluster} at {next(servers, 'unknown servers')}"
