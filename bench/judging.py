@@ -1,5 +1,6 @@
 """What judging costs: `diagnose` over `inspect`, and `check` over a Spark that only starts."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,10 @@ from pathlib import Path
 
 from bench.inspection import BATCHES, timed, write_logs
 from bench.measure import Result, more_by
+from holdfast.model.json import canonical
+
+EPOCH = 1_767_225_600
+FILES = 1000
 
 STARTED = """
 from holdfast.run import session
@@ -28,15 +33,45 @@ def sums(rows):
 
 
 def diagnose(home: Path, rounds: int) -> list[Result]:
-    """An ordinary checkpoint: shell to output of both commands."""
+    """An ordinary checkpoint, and one that reads landing files: shell to output of both commands."""
     write_logs(home / "checkpoint", BATCHES)
-    samples: dict[str, list[float]] = {"inspect": [], "diagnose": []}
-    for number in range(-1, rounds):
-        for name, taken in samples.items():
-            seconds = timed(_holdfast(name, str(home / "checkpoint")))
-            if number >= 0:  # the round before the first warms the disk's cache
-                taken.append(seconds)
-    return [more_by("diagnose, s more than inspect", "s", samples, "diagnose", "inspect", 0.1)]
+    write_landing(home / "files", BATCHES, FILES // BATCHES)
+    figures = {"diagnose, s more than inspect": home / "checkpoint",
+               f"diagnose with {FILES:,} landing files, s more than inspect": home / "files/ck"}  # fmt: skip
+    results = []
+    for figure, location in figures.items():
+        samples: dict[str, list[float]] = {"inspect": [], "diagnose": []}
+        for number in range(-1, rounds):
+            for name, taken in samples.items():
+                seconds = timed(_holdfast(name, str(location)))
+                if number >= 0:  # the round before the first warms the disk's cache
+                    taken.append(seconds)
+        results.append(more_by(figure, "s", samples, "diagnose", "inspect", 0.1))
+    return results
+
+
+def write_landing(home: Path, batches: int, files: int) -> None:
+    """A checkpoint that has read files from a landing folder, so many a batch; and the files."""
+    location, landing = home / "ck", home / "landing"
+    for folder in (location / "offsets", location / "commits", location / "sources/0", landing):
+        folder.mkdir(parents=True)
+    (location / "metadata").write_text('{"id":"6b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d11"}')
+    entries: list[str] = []
+    for batch in range(batches):
+        own = [f"{batch:04d}-{number:04d}.json" for number in range(files)]
+        for name in own:
+            path = landing / name
+            path.write_text("{}")
+            os.utime(path, (EPOCH + batch, EPOCH + batch))
+            told = {"path": f"file://{path}", "timestamp": (EPOCH + batch) * 1000}
+            entries.append(json.dumps({**told, "batchId": batch}, separators=(",", ":")))
+        compacted = (batch + 1) % 10 == 0
+        lines = entries if compacted else entries[-files:]
+        name = f"{batch}.compact" if compacted else str(batch)
+        (location / f"sources/0/{name}").write_text("\n".join(["v1", *lines]))
+        head = canonical({"batchWatermarkMs": 0, "batchTimestampMs": (EPOCH + batch) * 1000})
+        (location / f"offsets/{batch}").write_text(f'v1\n{head}\n{{"logOffset":{batch}}}')
+        (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
 def check(home: Path, rounds: int) -> list[Result]:

@@ -7,6 +7,7 @@ the text alone comes before what needs the storage.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.errors import (
     BaseEphemeral,
@@ -19,8 +20,10 @@ from holdfast.errors import (
     SinkBehind,
 )
 from holdfast.model.batch import LastWritten, Nothing, Written
-from holdfast.model.definition import Job
 from holdfast.model.ids import BatchId, JobName, OutputName
+
+if TYPE_CHECKING:  # what looks at a checkpoint declares no jobs, and is to start fast
+    from holdfast.model.definition import Job
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_LENGTH = 128
@@ -61,7 +64,7 @@ def of_base(base: str | None, pipeline: str) -> BaseMissing | None:
     )
 
 
-def of_jobs(locations: Sequence[tuple[Job, str]]) -> LocationShared | LocationNested | None:
+def of_jobs(locations: "Sequence[tuple[Job, str]]") -> LocationShared | LocationNested | None:
     """No location is another job's, or inside another job's."""
     for index, (job, location) in enumerate(locations):
         for other, taken in locations[:index]:
