@@ -98,8 +98,8 @@ def _of_rewritten(source: SourceSeen, files: Sequence[Rewritten]) -> Finding:
     return Finding(
         code=Code.SOURCE_FILES_REWRITTEN,
         severity=Severity.UNDEFINED,
-        text=f"{len(files):,} of the files that source {source.name} has read were written again"
-        " since: what is new in them is not read.",
+        text=f"Source {source.name} has read {_counted(files)} that changed since: what is new is"
+        " not read.",
         clues=tuple(
             Clue(
                 file=one.path,
@@ -151,8 +151,8 @@ def _of_old(
     return Finding(
         code=Code.SOURCE_FILES_TOO_OLD,
         severity=Severity.LOSES if sure else Severity.UNDEFINED,
-        text=f"{len(files):,} of the files in the landing folder of source {source.name} are too"
-        f" old, and are never read{default}.",
+        text=f"Source {source.name} never reads {_counted(files)} in its landing folder: too old"
+        f"{default}.",
         clues=tuple(
             Clue(
                 file=one.path,
@@ -163,6 +163,10 @@ def _of_old(
         ),
         remedies=("`touch` the files: they are new then, and are read",),
     )
+
+
+def _counted(files: Sequence[object]) -> str:
+    return "1 file" if len(files) == 1 else f"{len(files):,} files"
 
 
 def _time(ms: int) -> str:
