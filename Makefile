@@ -61,7 +61,7 @@ test: setup ## all tests
 bench: setup ## measure against plain Spark
 	@$(BIN)/python -m bench $(ARGS)
 
-prove: setup ## kill a driver of every sink at every point; also on real S3 (needs Go) and HDFS
+prove: setup ## kill a driver of every sink at every point; also on S3, HDFS, emulated clouds (needs Go, npm)
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
 SECONDS ?= 120

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
 from holdfast.run import jars, session
+from tests.cloud_servers import AzureServer, GoogleServer
 from tests.mariadb_server import MariaDbServer
 from tests.servers import HdfsServer, S3Server
 from tests.spark.versions import Sparks
@@ -65,6 +66,20 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
     """One real HDFS for all tests of a run."""
     with HdfsServer(tmp_path_factory.mktemp("hdfs")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """One Azurite for all tests of a run; its packages are downloaded once."""
+    with AzureServer(tmp_path_factory.mktemp("azure")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
+    """One fake-gcs-server for all tests of a run; built at the first time, which takes minutes."""
+    with GoogleServer(tmp_path_factory.mktemp("google")) as running:
         yield running
 
 

@@ -27,7 +27,7 @@ _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0
 
 
-class _Server(ABC):
+class Server(ABC):
     """Processes that live as long as the `with` block."""
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +89,7 @@ class _Server(ABC):
             time.sleep(0.1)
 
 
-class S3Server(_Server):
+class S3Server(Server):
     """An S3 gateway over a folder: buckets are its folders, objects their files."""
 
     _REGION = "us-east-1"
@@ -130,7 +130,7 @@ class S3Server(_Server):
 
     def start(self) -> None:
         """Return when the gateway answers; builds it at the first time on a machine."""
-        gateway = s3_gateway()
+        gateway = built_by_go(S3_GATEWAY)
         (self.folder / "buckets").mkdir(parents=True, exist_ok=True)
         address = f"127.0.0.1:{self._port}"
         keys = {"ROOT_ACCESS_KEY": self._KEY, "ROOT_SECRET_KEY": self._SECRET}
@@ -139,30 +139,36 @@ class S3Server(_Server):
         self._wait(f"an S3 gateway on `{address}`", lambda: listens(self._port))
 
 
-def s3_gateway() -> Path:
-    """The gateway's program; built once, by Go, into the user's cache."""
-    version = S3_GATEWAY.rpartition("@")[2]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "holdfast" / f"versitygw-{version}"
-    if (folder / "versitygw").is_file():
-        return folder / "versitygw"
+def built_by_go(module: str) -> Path:
+    """The program of a Go module; built once into the user's cache."""
+    path, _, version = module.partition("@")
+    name = path.rpartition("/")[2]
+    folder = cache(f"{name}-{version}")
+    if (folder / name).is_file():
+        return folder / name
     go = shutil.which("go")
     if go is None:
         raise ServerUnavailable(
-            f"expected Go to build the S3 server `{S3_GATEWAY}` with, found none",
-            hint="install Go 1.24 or later, or leave out the tests with `-k 'not s3'`",
+            f"expected Go to build the server `{module}` with, found none",
+            hint="install Go 1.26, or leave out the tests with `-k 'not s3 and not google'`",
         )
     # Go writes the program in one step, so that two builds at once do no harm.
     environment = {**os.environ, "GOBIN": str(folder)}
     done = subprocess.run(
-        [go, "install", S3_GATEWAY], env=environment, capture_output=True, text=True, check=False
+        [go, "install", module], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise ServerUnavailable(
-            f"expected `go install {S3_GATEWAY}` to succeed, found: {done.stderr.strip()[-300:]}",
-            hint=f"GOBIN={folder} go install {S3_GATEWAY}",
+            f"expected `go install {module}` to succeed, found: {done.stderr.strip()[-300:]}",
+            hint=f"GOBIN={folder} go install {module}",
         )
-    return folder / "versitygw"
+    return folder / name
+
+
+def cache(name: str) -> Path:
+    """A folder of the user's cache, which need not be there."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "holdfast" / name
 
 
 _SITE = {
@@ -185,7 +191,7 @@ _JAVA_OPTIONS = (
 _SERVERS = "org.apache.hadoop.hdfs.server"
 
 
-class HdfsServer(_Server):
+class HdfsServer(Server):
     """A NameNode and one DataNode."""
 
     def __init__(self, folder: Path) -> None:

@@ -4,10 +4,14 @@ import secrets
 from collections.abc import Mapping
 
 import pytest
+from tests.cloud_servers import AzureServer, GoogleServer
 from tests.servers import HdfsServer, S3Server
 
 _MARKS = (pytest.mark.prove, pytest.mark.timeout(900))
-SERVERS = (pytest.param("s3", marks=_MARKS), pytest.param("hdfs", marks=_MARKS))
+S3, HDFS, AZURE, GOOGLE = (
+    pytest.param(name, marks=_MARKS) for name in ("s3", "hdfs", "azure", "google")
+)
+SERVERS = (S3, HDFS, AZURE, GOOGLE)
 """Parameters of a fixture; the first test waits until its server is built and started."""
 
 
@@ -15,7 +19,7 @@ def remote(server: object, folder: str) -> tuple[str, Mapping[str, str]]:
     """A fresh folder on a server, and the options of its storage."""
     fresh = secrets.token_hex(4)
     match server:
-        case S3Server():
+        case S3Server() | AzureServer() | GoogleServer():
             return f"{server.bucket('lake')}/{fresh}/{folder}", server.storage
         case HdfsServer():
             return f"{server.url}/{fresh}/{folder}", {}

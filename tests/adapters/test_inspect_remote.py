@@ -1,4 +1,4 @@
-"""Checkpoints on real S3 and HDFS say what the same checkpoints on disk say."""
+"""Checkpoints on S3, HDFS and emulated clouds say what the same checkpoints on disk say."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.adapters.remotes import SERVERS, remote
+from tests.adapters.remotes import HDFS, S3, remote
 from tests.servers import S3Server
 from tests.spark.driving import KILLED, Stage, assert_right, land
 
@@ -18,7 +18,7 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 @pytest.mark.parametrize("sink", ["append", "merge"])
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", [S3, HDFS])
 def test_killed_after_the_sinks_commit(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, sink: str
 ) -> None:

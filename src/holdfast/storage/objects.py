@@ -1,4 +1,4 @@
-"""Storage on local disk, S3, GCS, Azure and memory, all through obstore.
+"""Storage on local disk, S3, Google, Azure and memory, all through obstore.
 
 On local disk a conditional create is a hard link to a file that was written whole, so that a
 reader never sees half of it; on object stores it is a conditional put.
@@ -6,6 +6,7 @@ reader never sees half of it; on object stores it is a conditional put.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
 from arro3.core import DataType
@@ -13,7 +14,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
 from holdfast.errors import StorageUnavailable
-from holdfast.storage import urls
+from holdfast.storage import refusals, urls
 from holdfast.storage.reader import Children, File, Piece, Refused, too_long
 from holdfast.storage.remote import Found
 from holdfast.storage.store import Missing
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _VENDORS = ("aws_", "azure_", "google_")
-_VENDOR_OF = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_", "az": "azure_"}
+_AZURE = dict.fromkeys(("abfs", "abfss", "adl", "az", "azure"), "azure_")
+_VENDOR_OF = {"s3": "aws_", "gs": "google_", **_AZURE}
+_ACCOUNT = frozenset({"azure_storage_account_name", "account_name"})
 _CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -93,15 +96,17 @@ def _for_obstore(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], 
 
     delta-rs takes both in one mapping and ignores what it does not know. obstore wants them apart
     and refuses what it does not know, which is how a misspelt key is noticed. Left out is what is
-    known to be for others: other vendors' keys, delta-rs's own, and Hadoop's, which have dots.
+    known to be for others: other vendors' keys, delta-rs's own, and Hadoop's, which have dots; and
+    the account of Azure where the URL names it, which obstore would take for a contradiction.
     """
     store: dict[str, str] = {}
     client: dict[str, str] = {}
     own = _VENDOR_OF.get(urls.scheme(url), "")
     others = tuple(vendor for vendor in _VENDORS if vendor != own)
+    left_out = _DELTA_ONLY | (_ACCOUNT if "@" in urlsplit(url).netloc else frozenset())
     for key, value in ((given.lower(), value) for given, value in options.items()):
         bare = key.removeprefix(own)
-        if key in _DELTA_ONLY or "." in key or key.startswith(others):
+        if key in left_out or "." in key or key.startswith(others):
             continue
         if bare in _CLIENT_OPTIONS:
             client[bare] = value
@@ -186,9 +191,9 @@ class ObjectListing:
         """What lies directly in a folder; a store without folders has none that is empty."""
         try:
             listing = obstore.list_with_delimiter(self._backend, folder or None)
-        except PermissionError as error:
-            return Refused(path=folder, reason=_first_line(error))
         except (BaseError, OSError) as error:
+            if refusals.forbidden(error):
+                return Refused(path=folder, reason=refusals.reason(error))
             raise unavailable(self._url, folder, error) from error
         folders = {path.strip("/").rsplit("/", 1)[-1] for path in listing["common_prefixes"]}
         files = [_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
@@ -231,7 +236,7 @@ class ObjectListing:
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (BaseError, OSError) as error:
-            return Refused(path=piece.path, reason=_first_line(error))
+            return Refused(path=piece.path, reason=refusals.reason(error))
 
 
 def _file(meta: "ObjectMeta") -> File:
@@ -239,19 +244,10 @@ def _file(meta: "ObjectMeta") -> File:
     return File(meta["path"].rsplit("/", 1)[-1], meta["size"], modified_ms)
 
 
-def _first_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return said[0] if said else type(error).__name__
-
-
 def unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
     """What the storage said, in one sentence."""
     where = f"{url}/{path}" if path else url
-    reason = _first_line(error)
-    full = "No space left" in reason or "quota" in reason.lower()
-    hint = (
-        f"make room on the disk of `{url}`, then start again"
-        if full
-        else f"check that `{url}` exists and that this user may read and write it"
+    return StorageUnavailable(
+        f"expected to use storage `{where}`, found: {refusals.reason(error)}",
+        hint=refusals.hint(url, error),
     )
-    return StorageUnavailable(f"expected to use storage `{where}`, found: {reason}", hint=hint)
