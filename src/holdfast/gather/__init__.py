@@ -18,4 +18,7 @@ event_logs.py   Spark's event logs, plain, compressed or rolling
 codecs.py       the framings that Spark compresses event logs with
 history.py      events of runs -> told.py, what they say of the query
 ledgers.py      what the sink remembers
+surroundings.py what lies around a checkpoint: storage, neighbours, what the sources still have
+landing.py      landing folders, beside the logs of what was read
+topics.py       what a Kafka cluster still has, and its ids
 """

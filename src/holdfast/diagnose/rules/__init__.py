@@ -11,9 +11,11 @@ checksums.py       are there hidden checksums of files that are gone?
 sinks.py           do the sinks hold what the checkpoint counts as done?
 source_logs.py     do the logs of file sources hold what the offsets name?
 source_files.py    are the files of the batch still there?
+landing.py         are there landing files that a file source will not read?
 source_tables.py   does a Delta table still have the versions to read?
 source_topics.py   does Kafka still have the offsets to read?
 state.py           can the state be put together, and is it where its metadata says?
+rewritten.py       was state written after its batch was committed?
 settings.py        do the settings asked for have an effect?
 drivers.py         is somebody running this query?
 storage.py         does the storage last?
