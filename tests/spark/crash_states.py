@@ -278,35 +278,25 @@ _state("offset: last with spaces, pending", LOGS)(_both(_respelt("offsets"), _LA
 _state("offset: one before with spaces", LOGS)(_respelt("offsets", 1))
 
 
-def _partitions(back: int) -> Change:
-    """Another number of partitions, as an unfinished repartition leaves it."""
+def _partitions(back: int, number: str | None) -> Change:
+    """Another number of partitions, as an unfinished repartition leaves it, or none."""
 
     def change(folder: Path) -> None:
         path = _entry(folder / "ck" / "offsets", back)
         if path is not None:
             head, metadata, rest = path.read_text().split("\n", 2)
             told = json.loads(metadata)
-            told["conf"]["spark.sql.shuffle.partitions"] = "7"
+            kept = {key: value for key, value in told["conf"].items() if key != _SHUFFLE}
+            told["conf"] = kept if number is None else {**kept, _SHUFFLE: number}
             written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
 
     return change
 
 
-def _unpinned(back: int) -> Change:
-    def change(folder: Path) -> None:
-        path = _entry(folder / "ck" / "offsets", back)
-        if path is not None:
-            head, metadata, rest = path.read_text().split("\n", 2)
-            told = json.loads(metadata)
-            del told["conf"]["spark.sql.shuffle.partitions"]
-            written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
-
-    return change
-
-
-_state("partitions: another number before", LOGS)(_partitions(1))
-_state("partitions: another number before, pending", LOGS)(_both(_partitions(1), _LAST_COMMIT))
-_state("partitions: not pinned, pending", LOGS)(_both(_unpinned(0), _LAST_COMMIT))
+_SHUFFLE = "spark.sql.shuffle.partitions"
+_state("partitions: another number before", LOGS)(_partitions(1, "7"))
+_state("partitions: another number before, pending", LOGS)(_both(_partitions(1, "7"), _LAST_COMMIT))
+_state("partitions: not pinned, pending", LOGS)(_both(_partitions(0, None), _LAST_COMMIT))
 _state("offset: second line empty before, pending", LOGS)(
     _both(_damaged("offsets", 1, lambda data: b"v1\n\n" + data.split(b"\n", 2)[2]), _LAST_COMMIT)
 )
