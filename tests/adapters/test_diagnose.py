@@ -113,6 +113,10 @@ def _a_repartition_that_was_broken_off(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=3, committed=2)
     files.offsets(location, 2, 1, files.SETTINGS | {"spark.sql.shuffle.partitions": "5"})
     assert codes(diagnosed(location)) == {Code.PENDING_BATCH}  # 4.1 knows of none
+    old = files.write(folder / "of 2.2/c", planned=3, committed=2)
+    for batch in range(3):
+        files.offsets(old, batch, 1, {})
+    assert diagnosed(old, spark=SparkVersion(4, 2)).restart.error is None
     return diagnosed(location, spark=SparkVersion(4, 2))
 
 

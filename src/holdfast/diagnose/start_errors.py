@@ -111,7 +111,8 @@ def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
         reason = f"`{path}` is missing, before the latest entry"
         yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
     known = [one for one in entries if one is not None]
-    if any(not one.settings for one in known):
+    # Spark 2.2 and older pin nothing, but write their time there.
+    if any(not one.settings and not one.timestamp_ms for one in known):
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
         yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
     pinned = [one.settings.get(unpinned.SHUFFLE) for one in known]

@@ -6,7 +6,7 @@ Batch N loads version N, which batch N-1 has written: a snapshot, and every chan
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import unpinned
+from holdfast.diagnose import spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence, OperatorSeen, Span, UnreadableFile
 from holdfast.model.ids import BatchId
@@ -59,13 +59,13 @@ def _of_format(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Itera
     provider = evidence.settings.get(_PROVIDER, "")
     second = entry is not None and entry.version == _SECOND
     if spark >= _V4_3 and second and evidence.operators and "RocksDB" not in provider:
-        yield StartError(
+        yield spark_errors.error(
+            "STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
+            ("StateStoreCheckpointIdsNotSupported",),
+            f"`commits/{committed}` is of version 2, which only state in RocksDB has",
+            f"commits/{committed}",
             stage=Stage.WRITING,
             batch=batch,
-            condition="STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
-            exceptions=("StateStoreCheckpointIdsNotSupported",),
-            reason=f"`commits/{committed}` is of version 2, which only state in RocksDB has",
-            read_from=(f"commits/{committed}",),
         )
 
 

@@ -39,14 +39,13 @@ def of_types(what: str, where: str, was: str, now: str, cure: str) -> Iterator[F
 
     A field that was never null may not be null now; the other way round Spark takes it.
     """
-    if nameless(_bare(was)) != nameless(_bare(now)):
-        text = f"The type of {what} is another one: Spark refuses it."
-        yield found(
-            Code.STATE_SCHEMA_CHANGED, Severity.BLOCKS, text, where=where, was=was, now=now,
-            remedies=(cure,),
-        )  # fmt: skip
-    elif _may_be_null(was, now):
-        text = f"Fields of {what} may be null, and could not be: Spark refuses it."
+    other = nameless(_bare(was)) != nameless(_bare(now))
+    if other or _may_be_null(was, now):
+        text = (
+            f"The type of {what} is another one: Spark refuses it."
+            if other
+            else f"Fields of {what} may be null, and could not be: Spark refuses it."
+        )
         yield found(
             Code.STATE_SCHEMA_CHANGED, Severity.BLOCKS, text, where=where, was=was, now=now,
             remedies=(cure,),
