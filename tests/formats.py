@@ -14,6 +14,7 @@ from holdfast.decode import (
     event_log,
     file_sink_log,
     file_source_log,
+    fingerprint,
     log,
     metadata,
     names,
@@ -26,6 +27,7 @@ from holdfast.decode import (
     state_schema,
 )
 from holdfast.decode import lease as lease_format
+from holdfast.model.events import QueryStarted
 from holdfast.model.ids import RunId
 from holdfast.model.json import Json
 from holdfast.model.offsets import Unreadable
@@ -171,11 +173,23 @@ EVENT_LOG: list[dict[str, object]] = [
     {"Event": f"{LISTENER}QueryProgressEvent", "progress": PROGRESS},
     {"Event": f"{LISTENER}QueryTerminatedEvent", "id": QUERY, "runId": RUN, "exception": None},
 ]  # fmt: skip
+FINGERPRINT = {
+    "format": 1, "spark_version": "4.1.1", "steps": ["Filter"], "columns": [["k", "string", "k"]],
+    "sources": [{"name": "in", "kind": "kafka", "target": "orders", "options": {"topic": "orders"},
+                 "columns": [["k", "string", "k"]],
+                 "identity": {"cluster": "c", "topics": {"orders": "t"}}}],
+    "watermarks": [{"column": "t", "delay": "10 minutes"}],
+    "operators": [{"kind": "stateStoreSave", "keys": [["k", "string", "k"]], "values": [],
+                   "stored": [["count", "bigint", "count(1)"]], "details": {"mode": "append"},
+                   "steps": ["Project"]}],
+    "functions": {"f": "00"}, "sinks": [{"name": "out", "kind": "delta", "target": "/out"}],
+    "output_mode": "append", "settings": {"spark.sql.shuffle.partitions": "2"},
+}  # fmt: skip
 RECORDS: list[dict[str, object]] = [
     {"event": "started", "at_ms": 1, "query_id": QUERY, "run_id": RUN, "name": "counts",
      "spark_version": "4.1.1", "location": "/ck/counts", "sink": "ForeachBatchSink",
      "output_mode": "append", "sources": ["FileStreamSource[file:/in]"],
-     "configuration": {"spark.master": "local[2]"}, "job": "counts"},
+     "configuration": {"spark.master": "local[2]"}, "job": "counts", "plan": FINGERPRINT},
     {"event": "progress", "at_ms": 2, "batch": 4, "rows": 2, "duration_ms": {"addBatch": 69},
      "watermark": None, "sources": [{"description": "FileStreamSource[file:/in]",
      "startOffset": None, "endOffset": {"logOffset": 0}, "numInputRows": 2}],
@@ -223,6 +237,13 @@ def _json(data: bytes) -> Json:
 def _crc(data: bytes) -> object:
     found = checksum.decode_hadoop(data)
     return found if isinstance(found, Unreadable) else checksum.agrees(found, data)
+
+
+def _records(data: bytes) -> object:
+    """The events, and what the plans in them are made of."""
+    found = run_record.decode(data, RunId(RUN))
+    started = (one for one in found if isinstance(one, QueryStarted))
+    return [*found, *(fingerprint.decode(one.record.get("plan")) for one in started)]
 
 
 FORMATS: Mapping[str, Format] = {
@@ -288,7 +309,7 @@ FORMATS: Mapping[str, Format] = {
     "event log": Format(
         lambda data: list(event_log.decode(data.splitlines(keepends=True))), (lines(EVENT_LOG),)
     ),
-    "run records": Format(lambda data: run_record.decode(data, RunId(RUN)), (lines(RECORDS),)),
+    "run records": Format(_records, (lines(RECORDS),)),
     "lease": Format(
         lease_format.decode,
         (

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.formats import FORMATS
-from tests.fuzz import totals
+from tests.fuzz import seeds, totals
 
 _TURN = 150
 _LONGEST = 1 << 16
@@ -78,7 +78,7 @@ def _guided(name: str, seconds: float) -> tuple[float, int]:
     """In a process of its own: atheris ends by leaving it. What it finds is kept for the next."""
     corpus = _CORPORA / name.replace(" ", "-")
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, example in enumerate(FORMATS[name].examples):
+    for number, example in enumerate(seeds.of(name)):
         (corpus / str(number)).write_bytes(example)
     command = [
         sys.executable, "-m", "tests.fuzz.guided", name, f"-max_total_time={int(seconds)}",

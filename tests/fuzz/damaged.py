@@ -5,7 +5,7 @@ import time
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.formats import FORMATS
+from tests.fuzz import seeds
 from tests.fuzz.promise import check
 from tests.property.test_decoders import mutated
 
@@ -24,7 +24,7 @@ def main() -> None:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(mutated(FORMATS[name].examples))
+    @given(mutated(seeds.of(name)))
     def attempt(data: bytes) -> None:
         nonlocal tried
         tried += 1
