@@ -4,9 +4,10 @@
         open_store(f"{azure.bucket('lake')}/checkpoints", azure.storage)
 
 Azure is Azurite, Microsoft's own emulator, installed once by `npm` into the user's cache. Google is
-fake-gcs-server, built once by `go install`. It lists, reads and deletes as Google does, but takes
-new objects by Google's JSON interface only, and obstore sends them by the other one; so a front
-that stands before it spells these requests anew (`_Front`), and nothing else.
+fake-gcs-server, built once by `go install`. It reads and deletes as Google does, but takes new
+objects by Google's JSON interface only, where obstore sends them by the other one, and lists from
+the first name on, whatever `start-after` asks for. `tests/google_front.py`, which stands before it,
+mends these two and nothing else.
 """
 
 import base64
@@ -17,23 +18,20 @@ import re
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
-import threading
 import urllib.request
 from collections.abc import Mapping
 from email.utils import formatdate
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 from urllib.error import HTTPError
-from urllib.parse import quote, unquote
 
 from holdfast.errors import ServerUnavailable
 from tests.servers import Server, built_by_go, cache, free_port, listens
 
 AZURITE = "azurite@3.37.0"
 GOOGLE_SERVER = "github.com/fsouza/fake-gcs-server@v1.56.1"
+_FRONT = Path(__file__).with_name("google_front.py")
 _METHOD = re.compile(r"\b(DELETE|GET|HEAD|PATCH|POST|PUT) /")
 
 
@@ -104,13 +102,13 @@ class GoogleServer(CloudServer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._front = _Front(self._port)
+        self._front = free_port()
 
     @property
     def storage(self) -> Mapping[str, str]:
         """What `Pipeline(storage=…)` takes, for obstore and delta-rs alike."""
         account = {
-            "gcs_base_url": f"http://127.0.0.1:{self._front.server_port}",
+            "gcs_base_url": f"http://127.0.0.1:{self._front}",
             "disable_oauth": True,
             "client_email": "",
             "private_key": "",
@@ -136,70 +134,10 @@ class GoogleServer(CloudServer):
         options = ["-scheme", "http", "-backend", "memory"]
         self._spawn([program, *address, *options], "server.log", {})
         self._wait(f"fake-gcs-server on port {self._port}", lambda: listens(self._port))
-        threading.Thread(target=self._front.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        """End the front, then the emulator."""
-        self._front.shutdown()
-        self._front.server_close()
-        super().stop()
-
-
-class _Passing(BaseHTTPRequestHandler):
-    """Hands requests on as they are, but for the one that puts an object."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    behind: ClassVar[int]
-
-    def do_GET(self) -> None:
-        self._pass(self.command, self.path)
-
-    do_HEAD = do_DELETE = do_GET  # noqa: N815
-
-    def do_PUT(self) -> None:
-        bucket, _, name = self.path.removeprefix("/").partition("/")
-        if "?" in name:  # a part of a large object, which the emulator does not take at all
-            self.send_error(501)
-            return
-        match = self.headers.get("x-goog-if-generation-match")
-        only = f"&ifGenerationMatch={match}" if match is not None else ""
-        named = quote(unquote(name), safe="")
-        self._pass("POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={named}{only}")
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """The emulator has a log of its own."""
-
-    def _pass(self, method: str, path: str) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        behind = HTTPConnection("127.0.0.1", self.behind)
-        behind.request(method, path, body, dict(self.headers.items()))
-        answer = behind.getresponse()
-        content = answer.read()
-        self.send_response(answer.status)
-        kept = {key.lower(): value for key, value in answer.getheaders()}
-        for key in ("connection", "transfer-encoding"):
-            kept.pop(key, None)
-        if self.command == "PUT" and answer.status == 200:
-            stored = json.loads(content)
-            kept |= {"etag": stored["etag"], "x-goog-generation": stored["generation"]}
-        if self.command != "HEAD":
-            kept["content-length"] = str(len(content))
-        for key, value in kept.items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(content)
-        behind.close()
-
-
-class _Front(ThreadingHTTPServer):
-    """Spells `PUT bucket/object` as the upload that the emulator knows."""
-
-    daemon_threads = True
-
-    def __init__(self, behind: int) -> None:
-        handler = type("_PassingTo", (_Passing,), {"behind": behind})
-        super().__init__(("127.0.0.1", 0), handler)
+        # Not a thread of this process: delta-rs holds Python's lock while it waits for an answer.
+        front = [sys.executable, "-P", str(_FRONT), str(self._front), str(self._port)]
+        self._spawn(front, "front.log", {})
+        self._wait(f"the front on port {self._front}", lambda: listens(self._front))
 
 
 def azurite() -> Path:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.remotes import AZURE, GOOGLE, remote
@@ -11,7 +13,9 @@ from tests.looking import evidence
 
 from holdfast.errors import LocationForbidden, StorageUnavailable
 from holdfast.model.evidence import Known
-from holdfast.storage import open_store
+from holdfast.sinks.delta.log import LogTail
+from holdfast.sinks.delta.table import Place
+from holdfast.storage import open_store, urls
 
 
 @pytest.fixture(params=[AZURE, GOOGLE])
@@ -46,6 +50,21 @@ def test_a_bucket_that_is_not_there(cloud: CloudServer) -> None:
         evidence(url.replace("://lake", "://none"), options)
     assert "<" not in told.value.message
     assert "exists" in told.value.hint
+
+
+def test_the_log_of_a_delta_table_is_followed(cloud: CloudServer) -> None:
+    url, options = remote(cloud, "table")
+    place = Place(path=url, options=options, partition_by=(), properties={})
+    tail = LogTail(place, open_store(url, options), "app")
+    for version in range(3):
+        deltalake.write_deltalake(
+            urls.for_rust(url),
+            pa.table({f"k{version}": [1]}),
+            mode="append",
+            schema_mode="merge",
+            storage_options=dict(options),
+        )
+        assert tail.head().version == version
 
 
 @pytest.mark.prove

@@ -11,11 +11,20 @@ import deltalake
 import pytest
 from tests.adapters.delta_driving import Driver, bare, foreign, rows, written
 
-from holdfast.errors import BatchChanged, DriverFenced, SinkBehind, SinkRefused
+from holdfast.errors import (
+    BatchChanged,
+    DriverFenced,
+    SinkBehind,
+    SinkRefused,
+    StorageUnavailable,
+)
 from holdfast.model.batch import Nothing, Standing, Unknown, Written, ledger_key
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta.log import LogTail
+from holdfast.sinks.delta.table import Place
+from holdfast.storage import open_store
 
 
 @pytest.fixture
@@ -311,3 +320,14 @@ def test_a_table_put_back_to_an_older_copy_is_noticed(path: Path, tmp_path: Path
     with pytest.raises(SinkBehind, match=r"expected batch 1 .* found batch 3"):
         Driver(path, epoch=2).start().process(3)
     assert Driver(path, epoch=3).start().process(1) is Decision.WRITE
+
+
+def test_a_listing_that_lacks_a_commit_is_not_waited_for_for_ever(path: Path) -> None:
+    Driver(path).start()
+    stale = path.with_name("stale")
+    shutil.copytree(path, stale)
+    deltalake.DeltaTable(path).alter.add_columns([deltalake.Field("more", "string")])  # type: ignore[arg-type]
+    listed = Place(path=str(stale), options={}, partition_by=(), properties={})
+    tail = LogTail(listed, open_store(str(path), {}), "app")
+    with pytest.raises(StorageUnavailable, match=r"found nothing after version 0"):
+        tail.head()

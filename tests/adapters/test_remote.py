@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.adapters.delta_driving import Driver, rows, written
-from tests.adapters.remotes import AZURE, HDFS, S3, SERVERS, remote
+from tests.adapters.remotes import SERVERS, remote
 from tests.adapters.test_delta_merge import Merging
 
 from holdfast.errors import DriverFenced, LeaseHeld
@@ -41,9 +41,8 @@ def place(request: pytest.FixtureRequest) -> Place:
     return remote(request.getfixturevalue(request.param), "a base ü")
 
 
-@pytest.fixture(params=[S3, HDFS, AZURE])
+@pytest.fixture(params=SERVERS)
 def table(request: pytest.FixtureRequest) -> Place:
-    """A fresh table; the emulator of Google knows no `start-after`, which delta-rs needs."""
     # delta-rs on HDFS: plain letters
     folder = "a-table" if request.param == "hdfs" else "a table ü"
     return remote(request.getfixturevalue(request.param), folder)

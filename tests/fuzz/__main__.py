@@ -46,6 +46,7 @@ class _Work:
     def __init__(self, names: list[str], seconds: float) -> None:
         self._waiting = set(names)
         self._seconds = seconds
+        self._failed = False
         self._lock = threading.Lock()
         self._guided = importlib.util.find_spec("atheris") is not None
 
@@ -55,7 +56,11 @@ class _Work:
             left = self._seconds - had.seconds
             guided = self._guided and had.guided_seconds < had.seconds / 2
             turn = max(2, min(_TURN, left, self._seconds / 2))
-            seconds, tried = _guided(name, turn) if guided else _damaged(name, turn)
+            try:
+                seconds, tried = _guided(name, turn) if guided else _damaged(name, turn)
+            except BaseException:
+                self._failed = True
+                raise
             with self._lock:
                 totals.add(name, seconds, tried, guided=guided)
                 print(totals.line(name), flush=True)  # noqa: T201
@@ -63,7 +68,8 @@ class _Work:
 
     def _taken(self) -> str | None:
         with self._lock:
-            short = [name for name in self._waiting if totals.of(name).seconds < self._seconds]
+            waiting = () if self._failed else self._waiting
+            short = [name for name in waiting if totals.of(name).seconds < self._seconds]
             name = min(short, key=lambda one: totals.of(one).seconds, default=None)
             self._waiting.discard(name or "")
             return name

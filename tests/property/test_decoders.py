@@ -74,6 +74,15 @@ def test_every_example_is_read(name: str, spec: Format) -> None:
             assert not any(isinstance(one, Unreadable) for one in found)
 
 
+@pytest.mark.parametrize(
+    "half", [formats.utf("v1\ud800"), formats.utf("v1") + formats.utf("\ud800")]
+)
+def test_half_a_character_can_be_told(half: bytes) -> None:
+    found = FORMATS["state schema"].decode(half + formats.utf(formats.KEY) * 2)
+    assert isinstance(found, Unreadable)
+    found.reason.encode("utf-8")
+
+
 DEEP = (b"[" * 990 + b"]" * 990, b'{"a":' * 990 + b"1" + b"}" * 990, b"[" * 199 + b"]" * 199)
 
 

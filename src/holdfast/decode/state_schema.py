@@ -78,12 +78,7 @@ class _Reader:
         return found
 
     def utf(self) -> str:
-        length: int = struct.unpack(">H", self._take(2))[0]
-        raw = self._take(length)
-        try:
-            return raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise _Malformed(f"no modified UTF-8 before byte {self._at}") from None
+        return _joined(self._units())
 
     def chunks(self) -> str:
         """Text in chunks; a pair of surrogates may be cut between two of them."""
@@ -92,8 +87,22 @@ class _Reader:
             raise _Malformed(f"{count} chunks before byte {self._at}")
         parts: list[str] = []
         while len(parts) < count:
-            parts.append(self.utf())
-        return "".join(parts)
+            parts.append(self._units())
+        return _joined("".join(parts))
+
+    def _units(self) -> str:
+        """Text as Java has it: each half of a pair of surrogates is a character."""
+        length: int = struct.unpack(">H", self._take(2))[0]
+        raw = self._take(length)
+        try:
+            return raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise _Malformed(f"no modified UTF-8 before byte {self._at}") from None
+
+
+def _joined(units: str) -> str:
+    """Both halves of a pair as one character, and a half without the other as the sign for none."""
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _families(reader: _Reader, version: int, *, with_ids: bool) -> tuple[ColumnFamily, ...]:
@@ -123,7 +132,7 @@ def _plain(key: str, value: str) -> ColumnFamily:
 
 
 def _family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
-    name = _joined(reader.utf())
+    name = reader.utf()
     key_id, key = reader.short() if with_ids else 0, _columns(reader.chunks())
     value_id, value = reader.short() if with_ids else 0, _columns(reader.chunks())
     encoder, user_key = _parsed(reader.chunks()), reader.chunks()
@@ -138,13 +147,8 @@ def _family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
     )
 
 
-def _joined(text: str) -> str:
-    """Modified UTF-8 writes a pair of surrogates as two characters; here it is one."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def _parsed(text: str) -> Json:
-    found = log.value(_joined(text))
+    found = log.value(text)
     if isinstance(found, Unreadable):
         raise _Malformed(found.reason)
     return found

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import deltalake
 
-from holdfast.errors import SinkBehind, SinkRefused
+from holdfast.errors import SinkBehind, SinkRefused, StorageUnavailable
 from holdfast.model.batch import Batch, Standing
 from holdfast.model.version import VERSION
 from holdfast.sinks.delta import ledger
@@ -116,7 +116,7 @@ class LogTail:
         for line in data.splitlines():
             action = json.loads(line) if line else {}
             if "metaData" in action or "protocol" in action:
-                return self._opened()
+                return self._reopened(head)
             if action.get("commitInfo", {}).get("operation") == ledger.RESTORE:
                 raise self._restored()
             if action.get("txn", {}).get("appId") == self._app_id:
@@ -129,6 +129,17 @@ class LogTail:
             native=head.native,
             partition_by=head.partition_by,
         )
+
+    def _reopened(self, head: Head) -> Head:
+        """The head of the table as it is listed, which is further than what was read by name."""
+        opened = self._opened()
+        if opened.version <= head.version:
+            raise StorageUnavailable(
+                f"expected `{path(head.version + 1)}` in the listing of `{self._place.path}`, found"
+                f" nothing after version {opened.version}",
+                hint=f"keep `{self._place.path}` where a listing shows what was written before it",
+            )
+        return opened
 
     def _restored(self) -> SinkBehind:
         return SinkBehind(
