@@ -144,7 +144,7 @@ def _an_older_entry_is_empty(folder: Path) -> Diagnosis:
 @_shows(Code.LOG_VERSION_UNKNOWN)
 def _a_commit_of_a_later_spark(folder: Path) -> Diagnosis:
     location = files.write(folder / "c")
-    (location / "commits/2").write_text('v3\n{"nextBatchWatermarkMs":0}')
+    (location / "commits/2").write_text('v3\n{"sinkMetadataMap":{"out":{"isActive":true}}}')
     return diagnosed(location)
 
 

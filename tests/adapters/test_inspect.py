@@ -461,3 +461,16 @@ def test_a_folder_named_offsets_alone_makes_no_checkpoint(tmp_path: Path) -> Non
     (tmp_path / "data/pg_multixact/offsets/0000").write_bytes(bytes(64))
     with pytest.raises(NotACheckpoint):
         evidence(tmp_path / "data/pg_multixact")
+
+
+def test_a_file_source_of_spark_2_1_counts_in_bare_numbers(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=0, committed=0)
+    log = location / "sources/0"
+    log.mkdir(parents=True)
+    for batch in range(2):
+        (location / f"offsets/{batch}").write_text(f"v1\n{{}}\n{batch}")
+        entry = f'{{"path":"file:///in/{batch}","timestamp":7,"batchId":{batch}}}'
+        (log / str(batch)).write_text(f"v1\n{entry}\n{entry}")
+    found = evidence(location)
+    assert [source.kind for source in found.sources] == ["files"]
+    assert found.unreadable == ()

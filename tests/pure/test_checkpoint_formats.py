@@ -113,6 +113,9 @@ def test_a_commit(data: bytes, expected: CommitEntry) -> None:
         (b'v2\n{"stateUniqueIds":{"0":[[1]]}}', "state ids of operator `0`"),
         (b'v2\n{"stateUniqueIds":{"0":["a"]}}', "state ids of operator `0`"),
         (b'v2\n{"stateUniqueIds":{"x":[]}}', "state ids of operator `x`"),
+        (b'v1\n{"nextBatchWatermarkMs":"7"}', "`nextBatchWatermarkMs` is no number"),
+        (b'v2\n{"nextBatchWatermarkMs":true}', "is no number, in version 2"),
+        (b"v3\n{}", "names no active sink, or several, in version 3"),
     ],
 )
 def test_a_damaged_commit(data: bytes, reason: str) -> None:
@@ -126,6 +129,8 @@ def test_a_damaged_commit(data: bytes, reason: str) -> None:
     [
         (b'\0v1\n{"t":{"0":17}}', SourceStart(offset={"t": {"0": 17}})),
         (b'\0{"t":{"0":17}}', SourceStart(offset={"t": {"0": 17}})),
+        (b'\x11{"t":{"0":17}}', SourceStart(offset={"t": {"0": 17}})),
+        (b'\x91{"t":{"0":17}}', SourceStart(offset={"t": {"0": 17}})),
         (b"v1\n1767225600000", SourceStart(offset=1767225600000)),
         (b'{"version":1,"snapshot_id":7}', SourceStart(offset={"version": 1, "snapshot_id": 7})),
         (b"\0", Unreadable(reason="empty")),

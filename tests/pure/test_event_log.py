@@ -80,6 +80,7 @@ def plan(operator: str, after: str, **other: object) -> dict[str, object]:
         ("StateStoreSave", " stateStoreCkptIds = None, Update, 0, 0, 2", "update"),
         ("StateStoreSave", ", Append, 0, 2", "append"),
         ("StateStoreSave", " stateStoreCkptIds = None", None),
+        ("StatefulStreamlineAggregate", ", Update, 0, 0, 2", None),
         ("StreamingDeduplicate", " stateStoreCkptIds = None, 0, 0", None),
     ],
 )
@@ -93,6 +94,16 @@ def test_an_output_mode_is_read_from_an_aggregate_alone(
     assert planned.output_mode == mode or (
         mode is None and isinstance(planned.output_mode, Unknown)
     )
+
+
+def test_the_aggregate_of_real_time_mode_has_its_output_mode_before_the_state() -> None:
+    found = plan("StatefulStreamlineAggregate", "")
+    node = found["sparkPlanInfo"]
+    assert isinstance(node, dict)
+    node["simpleString"] = node["simpleString"].replace("[k#7],", "[k#7], false, Update, 2,")
+    (planned,) = decoded(found)
+    assert isinstance(planned, BatchPlanned)
+    assert planned.output_mode == "update"
 
 
 def test_executions_that_are_no_batch_or_inside_one_are_passed_over() -> None:

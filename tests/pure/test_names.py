@@ -75,6 +75,9 @@ BESIDE = {
     f"state/0/1/.8.delta.{ID}.TID42.tmp": CheckpointFile(
         FileKind.TEMPORARY, operator=0, partition=1, store="default"
     ),
+    "state/0/1/8.snapshot.temp-638512": CheckpointFile(
+        FileKind.TEMPORARY, operator=0, partition=1, store="default"
+    ),
     "state/0/1/temp--6385129837426154031": CheckpointFile(
         FileKind.TEMPORARY, operator=0, partition=1, store="default"
     ),

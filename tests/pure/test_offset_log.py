@@ -69,6 +69,19 @@ READABLE = {
         b"v2\n" + METADATA + b'\na:{"b":{"0":1}}',
         entry(2, SourceOffset(source="a", offset={"b": {"0": 1}})),
     ),
+    "of two lines with one name the last": (
+        b"v2\n" + METADATA + b"\na:1\na:2",
+        entry(2, SourceOffset(source="a", offset=2)),
+    ),
+    "texts in JSON, which a Python source may write": (
+        b"v1\n" + METADATA + b'\n"{\\"a\\":1}"\n"a"\nnull',
+        entry(
+            1,
+            SourceOffset(source="0", offset='{"a":1}'),
+            SourceOffset(source="1", offset="a"),
+            SourceOffset(source="2", offset="null"),
+        ),
+    ),
     "a trailing newline": (
         b"v1\n" + METADATA + b'\n{"logOffset":3}\n',
         entry(1, SourceOffset(source="0", offset={"logOffset": 3})),
@@ -123,6 +136,10 @@ DAMAGED = {
     ),
     "metadata that is a list": (b"v1\n[]\n-", "the second line `[]` is not a JSON object"),
     "not UTF-8": (b"v1\n{}\n\xff\xfe", "not UTF-8 at byte 6"),
+    "a name that is cut": (b"v2\n{}\na:1\nord", "the line `ord` has no name of a source"),
+    "names without a second line": (b"v2\n\na:1", "the second line is empty, in version 2"),
+    "a watermark in words": (b'v1\n{"batchWatermarkMs":"5"}\n-', "`batchWatermarkMs` in the"),
+    "more lines than sources": (b"v1\n{}\n" + b"\n" * 20_000, "lines, expected one a source"),
     "lists without end": (b"v1\n" + b"[" * 100_000, "is not JSON"),
 }
 

@@ -69,6 +69,10 @@ def test_kafka_partitions_by_topic() -> None:
         ({"o": {"0": 1}}, "…eventhubs.EventHubsSource@7", EventHubsOffset, "Event Hubs"),
         (7, "TextSocketV2[host: localhost, port: 9]", NumberOffset, "socket"),
         (7, "RateStreamV2[rowsPerSecond=1, …]", NumberOffset, "rate"),
+        (
+            {"offset": 5, "timestamp": 1},
+            "RatePerMicroBatchStream[…]", RateMicroBatchOffset, "rate-micro-batch",
+        ),
         (7, "MemoryStream[value#1]", NumberOffset, "memory"),
         ({"logOffset": 1}, "FileStreamSource[file:/in]", FileOffset, "files"),
         (DELTA, "DeltaSource[file:/table]", DeltaOffset, "Delta"),
@@ -148,13 +152,25 @@ def test_a_total_is_known_when_all_is() -> None:
     assert isinstance(open_end.total, Unknown)
 
 
-def delta(version: int, index: int, *, starting: bool = False) -> Json:
+def delta(version: int, index: int, *, starting: bool = False, source: int = 1) -> Json:
     return {
-        "sourceVersion": 1,
+        "sourceVersion": source,
         "reservoirId": TABLE,
         "reservoirVersion": version,
         "index": index,
         "isStartingVersion": starting,
+    }
+
+
+def shard(position: str, inside: int, *, last: bool = False) -> Json:
+    return {
+        "metadata": {"streamName": "s", "batchId": "3"},
+        "0": {
+            "iteratorType": "AFTER_SEQUENCE_NUMBER",
+            "iteratorPosition": position,
+            "subSequenceNumber": str(inside),
+            "isLast": str(last).lower(),
+        },
     }
 
 
@@ -173,6 +189,13 @@ def iceberg(snapshot: int, position: int) -> Json:
         (delta(5, -1), delta(5, 40), ((TABLE, Change.ADVANCED, "?"),)),
         (delta(5, 9, starting=True), delta(6, -1), ((TABLE, Change.ADVANCED, 1),)),
         (delta(6, 0), delta(5, 0), ((TABLE, Change.WENT_BACK, "?"),)),
+        (delta(5, -1), delta(5, -20, source=3), ((TABLE, Change.ADVANCED, "?"),)),
+        (delta(5, -20, source=3), delta(5, -19, source=3), ((TABLE, Change.ADVANCED, "?"),)),
+        (delta(5, -19, source=3), delta(5, 0, source=3), ((TABLE, Change.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 12), (("s/0", Change.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 3, last=True), (("s/0", Change.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 3), (("s/0", Change.UNCHANGED, 0),)),
+        (shard("8", 0), shard("7", 3), (("s/0", Change.WENT_BACK, "?"),)),
         (3, 9, (("", Change.ADVANCED, 6),)),
         ({"offset": 5, "timestamp": 1}, {"offset": 9, "timestamp": 2}, (("", Change.ADVANCED, 4),)),
         ([1, 2], [1, 5], (("0", Change.UNCHANGED, 0), ("1", Change.ADVANCED, 3))),

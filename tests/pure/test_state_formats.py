@@ -71,6 +71,7 @@ def test_a_schema_of_column_families(with_ids: bool) -> None:  # noqa: FBT001
     )
 
 
+COLLATED = '"metadata":{"__COLLATIONS":{"c":"icu.UNICODE_CI","c.element":"spark.UTF8_LCASE"}}'
 TYPES = {
     "decimal(10,2)": "decimal(10,2)",
     "integer": "int",
@@ -82,13 +83,17 @@ TYPES = {
         "struct<a:bigint,b:date>"
     ),
     '{"type":"udt","class":"x","sqlType":"double"}': "double",
+    "null": "void",
+    "string": "string collate UNICODE_CI",
+    '{"type":"array","elementType":"string"}': "array<string collate UTF8_LCASE>",
+    '{"type":"struct","fields":[{"name":"c","type":"string"}]}': "struct<c:string>",
 }
 
 
 @pytest.mark.parametrize(("written", "shown"), TYPES.items(), ids=TYPES.values())
 def test_a_type_is_shown_as_spark_shows_it(written: str, shown: str) -> None:
     kind = written if written.startswith("{") else f'"{written}"'
-    schema = f'{{"type":"struct","fields":[{{"name":"c","type":{kind}}}]}}'
+    schema = f'{{"type":"struct","fields":[{{"name":"c","type":{kind},{COLLATED}}}]}}'
     found = state_schema.decode(formats.utf("v1") + formats.utf(schema) * 2)
     assert isinstance(found, StateSchema)
     assert found.families[0].key[0].type == shown
@@ -160,6 +165,10 @@ DAMAGED_ZIPS = {
     "nothing": (b"", "no zip"),
     "cut short": (ZIP[:-30], "no zip"),
     "without its file": (formats.zipped({"CURRENT": b"x"}), "holds no `metadata`"),
+    "more than any": (
+        formats.zipped({"metadata": b"v1\n[" + b"[]," * (4 << 20)}),
+        "larger than any real one",
+    ),
     "another version": (formats.zipped({"metadata": b"v3\n{}"}), "version 3, expected 1 or 2"),
     "no keys": (formats.zipped({"metadata": b"v1\n{}"}), "no number of keys"),
     "front lost": (ZIP[10:], "outside of it"),

@@ -185,18 +185,33 @@ for _how in ("empty", "torn after the version", "torn at its end", "of version 9
     _state(f"source: one before {_how}", SOURCES)(_damaged("sources/0", 1, DAMAGES[_how]))
 
 
-@_state("commit: last of version 2", LOGS)
-def _commit_version_2(folder: Path) -> None:
-    path = _entry(folder / "ck" / "commits")
-    if path is not None:
-        written(path, b"v2\n" + path.read_bytes().partition(b"\n")[2])
+def _below_version(head: bytes) -> Damage:
+    return lambda data: head + b"\n" + data.partition(b"\n")[2]
 
 
-@_state("offset: last of version 2", LOGS)
-def _offset_version_2(folder: Path) -> None:
-    path = _entry(folder / "ck" / "offsets")
-    if path is not None:
-        written(path, b"v2\n" + path.read_bytes().partition(b"\n")[2])
+def _second_line(line: bytes) -> Damage:
+    return lambda data: b"\n".join([data.split(b"\n")[0], line, *data.split(b"\n")[2:]])
+
+
+_state("commit: last of version 2", LOGS)(_damaged("commits", 0, _below_version(b"v2")))
+_state("commit: last of version 3", LOGS)(_damaged("commits", 0, _below_version(b"v3")))
+_state("offset: last of version 2", LOGS)(_damaged("offsets", 0, _below_version(b"v2")))
+_state("offset: last of version 2, a line without a name", LOGS)(
+    _damaged("offsets", 0, lambda data: _below_version(b"v2")(data) + b"\n-")
+)
+_state("offset: last of version 2, second line empty", LOGS)(
+    _damaged("offsets", 0, lambda data: _below_version(b"v2")(_second_line(b"")(data)))
+)
+for _value in ("x", "7", 1.5, None, True, [7], 1 << 70):
+    _spelt = json.dumps(_value)
+    _line = f'{{"nextBatchWatermarkMs":{_spelt}}}'.encode()
+    _state(f"commit: last with the watermark {_spelt}", LOGS)(
+        _damaged("commits", 0, _second_line(_line))
+    )
+    _line = f'{{"batchWatermarkMs":{_spelt},"batchTimestampMs":7,"conf":{{}}}}'.encode()
+    _state(f"offset: last with the watermark {_spelt}", LOGS)(
+        _damaged("offsets", 0, _second_line(_line))
+    )
 
 
 def _ahead(log: str, by: int) -> Change:

@@ -23,6 +23,7 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import Unreadable
 
 KNOWN_VERSIONS = (1, 2, 3)
+_WITH_SINKS = 3
 _NO_OFFSET = "-"
 
 
@@ -32,22 +33,33 @@ def decode(data: bytes) -> CommitEntry | Unreadable:
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    line = rest.partition("\n")[0]
+    found = _body(version, rest.partition("\n")[0])
+    if isinstance(found, Unreadable) and version > 1:
+        return Unreadable(reason=f"{found.reason}, in version {version}")
+    return found
+
+
+def _body(version: int, line: str) -> CommitEntry | Unreadable:
     found = log.members(line) if line.strip() else {}
     if isinstance(found, Unreadable):
         return found
+    if isinstance(found.get("nextBatchWatermarkMs"), str | bool | list | dict):
+        return Unreadable(reason="`nextBatchWatermarkMs` is no number")
     watermark = log.integer(found.get("nextBatchWatermarkMs"))
     state_ids = _state_ids(found.get("stateUniqueIds"))
     if isinstance(state_ids, Unreadable):
         return state_ids
+    sinks = tuple(
+        _sink(name, json.mapping(sink))
+        for name, sink in json.mapping(found.get("sinkMetadataMap")).items()
+    )
+    if version == _WITH_SINKS and sum(sink.active for sink in sinks) != 1:
+        return Unreadable(reason="names no active sink, or several")
     return CommitEntry(
         version=version,
         next_watermark_ms=Unknown(reason="the commit has none") if watermark is None else watermark,
         state_ids=state_ids,
-        sinks=tuple(
-            _sink(name, json.mapping(sink))
-            for name, sink in json.mapping(found.get("sinkMetadataMap")).items()
-        ),
+        sinks=sinks,
     )
 
 

@@ -47,7 +47,7 @@ _RUN = re.compile(rb"runId = (\S{1,64}?)\\nbatch = ")
 _PLAN_HEAD = 4096
 _BATCH = re.compile(r"(?:^|\n)id = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,19})(?:\n|$)")
 _MODE = re.compile(r", (Append|Complete|Update),")
-_SAVE = "StateStoreSave"
+_SAVE, _STREAMLINE = "StateStoreSave", "StatefulStreamlineAggregate"
 
 
 def decode(lines: Iterable[bytes]) -> Iterator[LogEvent | Unreadable]:
@@ -171,7 +171,7 @@ def _planned(found: Mapping[str, Json]) -> LogEvent | None:
     nodes = [node for node in plan if node[2]]
     if not nodes:
         return None
-    modes = [mode for name, text, _ in nodes if name == _SAVE and (mode := _mode(text))]
+    modes = [mode for name, text, _ in nodes if (mode := _mode(name, text))]
     return BatchPlanned(
         at_ms=progress.whole(found.get("time"), "time"),
         query_id=QueryId(batch[1]),
@@ -189,10 +189,16 @@ def _location(node: str) -> str:
     return state.removesuffix("/state") if state.endswith("/state") else ""
 
 
-def _mode(node: str) -> str:
-    """The output mode, which stands after the state's number of partitions."""
-    found = _MODE.search(node.rpartition("numPartitions = ")[2])
-    return found[1].lower() if found else ""
+def _mode(name: str, node: str) -> str:
+    """The output mode in the text of an aggregate; empty for any other operator.
+
+    It stands after the state's number of partitions, and before the state in real-time mode.
+    """
+    if name == _SAVE:
+        found = _MODE.findall(node.rpartition("numPartitions = ")[2])[:1]
+    else:
+        found = _MODE.findall(node.partition("state info [")[0])[-1:] if name == _STREAMLINE else []
+    return str(found[0]).lower() if found else ""
 
 
 def _nodes(plan: Json) -> Iterator[tuple[str, str]]:

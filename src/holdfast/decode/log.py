@@ -6,8 +6,8 @@ r"""What Spark's logs share: UTF-8 lines, the first of them `vN`, the others JSO
 A log is cut into lines at `\n` alone: JSON may hold U+2028 and its like as they are; a `\r`
 before it belongs to the line end, as it does to Spark. What is read can always be written again
 as JSON in UTF-8: half a surrogate pair becomes U+FFFD, and a number that is none (`NaN`, `1e999`)
-its own text. What is nested deeper than any real value is refused, so that nobody who walks it has
-to fear for the stack.
+or has a thousand digits its own text. What is nested deeper than any real value is refused, so
+that nobody who walks it has to fear for the stack.
 """
 
 import math
@@ -21,6 +21,7 @@ from holdfast.model.offsets import Unreadable
 
 _SHOWN = 40
 _MOST_DIGITS = 9
+_LONGEST_NUMBER = 1000
 _DEEPEST = 200
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -72,7 +73,11 @@ def _finite(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-_DECODER = JSONDecoder(parse_float=_finite, parse_constant=str)
+def _short(text: str) -> int | str:
+    return int(text) if len(text) < _LONGEST_NUMBER else text
+
+
+_DECODER = JSONDecoder(parse_float=_finite, parse_int=_short, parse_constant=str)
 
 
 def value(line: str) -> "Json | Unreadable":

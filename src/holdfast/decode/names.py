@@ -12,10 +12,11 @@
     state/0/0/_metadata/schema     state/0/0/<store>/_metadata/schema
 
 Beside any of them: `.<name>.crc` of Hadoop, `<name>.crc` of Spark (under `state`), and
-`.<name>.<uuid>.tmp`, which a rename would have made `<name>`; Spark 2 wrote state as `temp-<n>`.
+`.<name>.<uuid>.tmp`, which a rename would have made `<name>`; Spark 2 wrote state as `temp-<n>`
+and snapshots as `<name>.temp-<n>`.
 
-A number that Spark would not read as one (beyond 64 bits, with zeros in front) makes no entry of
-a log: such a file is foreign, as it is to Spark.
+A number that Spark would not write (beyond 64 bits, with a sign or zeros in front) makes no entry
+of a log: such a file is foreign. Spark counts `007` as 7, and then looks for `7`.
 """
 
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def _other(place: _Folder, name: str) -> CheckpointFile:
     """A file that is none of what its folder is for."""
     if name[:1] == "." and name.endswith(".tmp"):
         return _file(place, FileKind.TEMPORARY, None)
-    if place.in_state and name.startswith("temp-"):
+    if place.in_state and (name.startswith("temp-") or ".temp-" in name):
         return _file(place, FileKind.TEMPORARY, None)
     return _file(place, FileKind.SOURCE_PRIVATE if place.source else FileKind.FOREIGN, None)
 

@@ -7,9 +7,9 @@ Version 1, one line a source by position; version 2, one line a source by name:
     {"logOffset":3}                                         landing:{"logOffset":3}
     -                                                       1:-
 
-The second line may be empty in very old logs; `-` stands for a source without an offset. Version
-2 may also have, in its second line, `sourceMetadataInfo` (which Spark writes empty up to 4.3) and
-`controlBatchInfo`.
+The second line may be empty in very old logs of version 1; `-` stands for a source without an
+offset. Version 2 may also have, in its second line, `sourceMetadataInfo` (which Spark writes empty
+up to 4.3) and `controlBatchInfo`; of two lines with one name Spark takes the last.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,11 @@ from holdfast.model.offsets import (
 NO_OFFSET = "-"
 _SPACES = " \t\r"
 KNOWN_VERSIONS = (1, 2)
+_ENDS = Unreadable(reason="ends after the version line")
+_NUMBERS = ("batchWatermarkMs", "batchTimestampMs")
+_NO_NUMBER = (str, bool, list, dict)
 _OPENINGS = tuple('{["')
+_MOST_SOURCES = 10_000
 
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
@@ -44,40 +48,40 @@ def decode(data: bytes) -> OffsetEntry | Unreadable:
 
 
 def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
-    metadata = _metadata(lines[0]) if lines else Unreadable(reason="ends after the version line")
+    metadata = _metadata(version, lines[0]) if lines else _ENDS
     if isinstance(metadata, Unreadable):
         return metadata
-    sources = tuple(_source(version, index, line) for index, line in enumerate(lines[1:]))
+    if len(lines) > _MOST_SOURCES:
+        return Unreadable(reason=f"{len(lines)} lines, expected one a source")
+    sources: dict[str, SourceOffset] = {}
+    for index, line in enumerate(lines[1:]):
+        source = _source(version, index, line)
+        if isinstance(source, Unreadable):
+            return source
+        sources[source.source] = source
     if not sources:
         return Unreadable(reason="names no source, cut short")
-    torn = next((source for source in sources if _is_torn(source.offset)), None)
-    if torn is not None:
-        return Unreadable(reason=f"the offset of source {torn.source} is cut short, or no JSON")
     return OffsetEntry(
         version=version,
-        watermark_ms=_integer(metadata.get("batchWatermarkMs")),
-        timestamp_ms=_integer(metadata.get("batchTimestampMs")),
+        watermark_ms=log.integer(metadata.get("batchWatermarkMs")) or 0,
+        timestamp_ms=log.integer(metadata.get("batchTimestampMs")) or 0,
         settings=log.texts(metadata.get("conf")),
-        sources=sources,
+        sources=tuple(sources.values()),
         source_metadata=_source_metadata(metadata.get("sourceMetadataInfo")),
         control=_control(metadata.get("controlBatchInfo")),
     )
 
 
-def _is_torn(offset: Json) -> bool:
-    """Whether an offset that is no JSON began as some."""
-    return isinstance(offset, str) and offset[:1] in _OPENINGS
-
-
-def _metadata(line: str) -> Mapping[str, Json] | Unreadable:
+def _metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
     if not line.strip():
-        return {}
+        return {} if version == 1 else Unreadable(reason="the second line is empty")
     found = log.members(line)
-    return (
-        Unreadable(reason=f"the second line {found.reason}")
-        if isinstance(found, Unreadable)
-        else found
-    )
+    if isinstance(found, Unreadable):
+        return Unreadable(reason=f"the second line {found.reason}")
+    wrong = next((name for name in _NUMBERS if isinstance(found.get(name), _NO_NUMBER)), None)
+    if wrong is not None:
+        return Unreadable(reason=f"`{wrong}` in the second line is no number")
+    return found
 
 
 def _source_metadata(value: Json) -> Mapping[str, SourceMetadata]:
@@ -99,13 +103,19 @@ def _control(value: Json) -> ControlBatch | None:
     )
 
 
-def _source(version: int, index: int, line: str) -> SourceOffset:
-    name, text = (str(index), line) if version == 1 else _named(index, line)
+def _source(version: int, index: int, line: str) -> SourceOffset | Unreadable:
+    name, colon, text = (str(index), ":", line) if version == 1 else line.partition(":")
+    if not colon:
+        return Unreadable(reason=f"the line `{log.shown(line)}` has no name of a source")
     if text == NO_OFFSET:
         return SourceOffset(source=name, offset=None)
     found = log.value(text)
     if isinstance(found, Unreadable):
-        return SourceOffset(source=name, offset=text)
+        if text[:1] in _OPENINGS:
+            return Unreadable(reason=f"the offset of source {name} is cut short, or no JSON")
+        found = text
+    if found is None:  # `null`, which is an offset all the same
+        found = text
     return SourceOffset(
         source=name, offset=found, respelt=_spaces(text) > _spaces(canonical(found))
     )
@@ -113,12 +123,3 @@ def _source(version: int, index: int, line: str) -> SourceOffset:
 
 def _spaces(text: str) -> int:
     return sum(text.count(space) for space in _SPACES)
-
-
-def _named(index: int, line: str) -> tuple[str, str]:
-    name, colon, text = line.partition(":")
-    return (name, text) if colon else (str(index), line)
-
-
-def _integer(value: Json) -> int:
-    return log.integer(value) or 0

@@ -28,7 +28,7 @@ _END, _MEMBER, _LOCAL = b"PK\5\6", b"PK\1\2", b"PK\3\4"
 _END_SIZE, _MEMBER_SIZE, _LOCAL_SIZE = 22, 46, 30
 _LONGEST_COMMENT = 65_535
 _STORED, _DEFLATED = 0, 8
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 8 << 20
 
 
 class _Member(NamedTuple):
@@ -125,7 +125,11 @@ def _inflated(raw: bytes, method: int) -> bytes | Unreadable:
         return raw
     if method != _DEFLATED:
         return Unreadable(reason=f"the zip's `metadata` is compressed by method {method}")
+    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, _MOST_BYTES)
+        content = inflating.decompress(raw, _MOST_BYTES)
     except zlib.error:
         return Unreadable(reason="the zip's `metadata` cannot be inflated")
+    if inflating.unconsumed_tail:
+        return Unreadable(reason="the zip's `metadata` is larger than any real one")
+    return content

@@ -35,6 +35,7 @@ from holdfast.model.source_offset import (
     RecognisedOffset,
     Recognition,
     SequentialUnionOffset,
+    ShardPosition,
 )
 
 # The more telling shape before the less: Pub/Sub's has what Auto Loader's has, and more.
@@ -62,9 +63,11 @@ _DESCRIBED = {
     "memorystream": "memory",
     "pubsublite": "Pub/Sub Lite",
     "pubsub": "Pub/Sub",
+    "ratepermicrobatch": "rate-micro-batch",
     "rate": "rate",
     "textsocket": "socket",
 }
+_DELTA_NAMES_CHANGES, _DELTA_BASE = 3, -100
 _UNITS: Mapping[type[RecognisedOffset], str] = {
     AutoLoaderOffset: "files",
     DeltaOffset: "versions",
@@ -195,10 +198,7 @@ def _positions(offset: Offset) -> Mapping[str, _Position]:  # noqa: C901, PLR091
         case RatePartitionsOffset() | PartitionNumbersOffset():
             return {str(partition): _counted(n) for partition, n in offset.values.items()}
         case KinesisOffset():
-            return {
-                shard: _Position(position.number, _order(position.number))
-                for shard, position in offset.shards.items()
-            }
+            return {shard: _shard_position(position) for shard, position in offset.shards.items()}
         case PubSubOffset() | AutoLoaderOffset():
             return {"": _counted(offset.sequence)}
         case IcebergOffset():
@@ -218,8 +218,24 @@ def _delta_position(offset: DeltaOffset) -> _Position:
     inside = ", in the starting snapshot" if offset.in_starting_snapshot else ""
     return _Position(
         f"version {offset.version}, index {offset.index}{inside}",
-        (offset.version, not offset.in_starting_snapshot, offset.index),
+        (offset.version, not offset.in_starting_snapshot, _delta_index(offset)),
         offset.version,
+    )
+
+
+def _delta_index(offset: DeltaOffset) -> int:
+    """The index in its order: what older sources wrote as -1 is before a change of schema."""
+    base = offset.index == -1 and offset.source_version < _DELTA_NAMES_CHANGES
+    return _DELTA_BASE if base else offset.index
+
+
+def _shard_position(position: ShardPosition) -> _Position:
+    inside = f", record {position.inside}" if position.inside else ""
+    closed = ", closed" if position.closed else ""
+    order = _order(position.number)
+    return _Position(
+        f"{position.number}{inside}{closed}",
+        None if order is None else (*order, position.inside, position.closed),
     )
 
 

@@ -166,8 +166,13 @@ def _open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
         iterator, number = position.get("iteratorType"), position.get("iteratorPosition")
         if not isinstance(iterator, str) or not isinstance(number, str):
             return None
-        closed = str(position.get("isLast")).lower() == "true"
-        shards[f"{stream}/{shard}"] = ShardPosition(iterator, number, closed)
+        inside = str(position.get("subSequenceNumber", ""))
+        shards[f"{stream}/{shard}"] = ShardPosition(
+            iterator,
+            number,
+            closed=str(position.get("isLast")).lower() == "true",
+            inside=int(inside) if _is_number(inside) else 0,
+        )
     return shards
 
 

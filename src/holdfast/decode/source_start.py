@@ -1,7 +1,8 @@
 r"""Stage 1: `sources/<i>/0` of a source that keeps only where it began -> SourceStart.
 
-    \0v1                    Kafka, Event Hubs: the offsets that the query began with; a NUL byte
-    {"topic":{"0":17}}      first, for Spark 2.1, which wrote the JSON alone after it
+    \0v1                    Kafka, Event Hubs: the offsets that the query began with. Spark 2.1.0
+    {"topic":{"0":17}}      wrote the JSON alone, after a byte with its length; the NUL byte is
+                            for it, and every later version passes over the first byte
 
     v1                      rate: the time in ms that its seconds are counted from
     1767225600000
@@ -20,6 +21,14 @@ from holdfast.model.offsets import SourceStart, Unreadable
 
 def decode(data: bytes) -> SourceStart | Unreadable:
     """Where the source began, or why it cannot be read."""
+    found = _decoded(data)
+    if isinstance(found, Unreadable) and data[1:2] == b"{":
+        early = _decoded(data[1:])
+        return found if isinstance(early, Unreadable) else early
+    return found
+
+
+def _decoded(data: bytes) -> SourceStart | Unreadable:
     whole = log.text(data[1:] if data[:1] == b"\0" else data)
     if isinstance(whole, Unreadable):
         return whole

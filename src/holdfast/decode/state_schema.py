@@ -24,7 +24,14 @@ from holdfast.model.offsets import Unreadable
 
 KNOWN_VERSIONS = (1, 2, 3)
 _DEEPEST = 100
-_SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+_SIMPLE = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "null": "void",  # up to Spark 3.1
+}
+_COLLATIONS = "__COLLATIONS"
 
 
 class _Malformed(Exception):
@@ -166,33 +173,49 @@ def _column(field: Mapping[str, Json]) -> Column:
     if not isinstance(name, str) or "type" not in field:
         raise _Malformed("a column has no name or no type")
     return Column(
-        name=name, type=_type(field["type"], 1), nullable=field.get("nullable") is not False
+        name=name, type=_field_type(field, 1), nullable=field.get("nullable") is not False
     )
 
 
-def _type(value: Json, depth: int) -> str:
+def _field_type(field: Mapping[str, Json], depth: int) -> str:
+    """The type of a field, whose metadata says by path which texts in it have a collation."""
+    collations = json.mapping(json.mapping(field.get("metadata")).get(_COLLATIONS))
+    return _type(field.get("type"), depth, collations, str(field.get("name")))
+
+
+def _type(value: Json, depth: int, collations: Mapping[str, Json], path: str) -> str:
     """A type the way Spark writes it for people; deeper than any real one it is malformed."""
     if depth > _DEEPEST:
         raise _Malformed(f"a type is nested deeper than {_DEEPEST}")
     if isinstance(value, str):
-        return _SIMPLE.get(value, value)
+        return _simple(value, collations.get(path))
+
+    def inner(member: str, step: str) -> str:
+        return _type(found.get(member), depth + 1, collations, f"{path}.{step}")
+
     found = json.mapping(value)
     match found.get("type"):
         case "array":
-            return f"array<{_type(found.get('elementType'), depth + 1)}>"
+            return f"array<{inner('elementType', 'element')}>"
         case "map":
-            key = _type(found.get("keyType"), depth + 1)
-            return f"map<{key},{_type(found.get('valueType'), depth + 1)}>"
+            return f"map<{inner('keyType', 'key')},{inner('valueType', 'value')}>"
         case "struct":
             return f"struct<{','.join(_members(found.get('fields'), depth + 1))}>"
         case "udt":
-            return _type(found.get("sqlType", "udt"), depth + 1)
+            return _type(found.get("sqlType", "udt"), depth + 1, {}, "")
         case _:
             raise _Malformed(f"`{log.shown(json.canonical(value))}` is no type")
+
+
+def _simple(name: str, collation: Json) -> str:
+    """A type without parts; a collation is named after its provider, as in `icu.UNICODE_CI`."""
+    if name == "string" and isinstance(collation, str):
+        return f"string collate {collation.rpartition('.')[2]}"
+    return _SIMPLE.get(name, name)
 
 
 def _members(fields: Json, depth: int) -> list[str]:
     if not isinstance(fields, Sequence) or isinstance(fields, str):
         raise _Malformed("a struct has no fields")
     members = (json.mapping(field) for field in fields)
-    return [f"{member.get('name')}:{_type(member.get('type'), depth)}" for member in members]
+    return [f"{member.get('name')}:{_field_type(member, depth)}" for member in members]

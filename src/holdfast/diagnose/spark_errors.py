@@ -21,6 +21,7 @@ JSON_ERRORS = (
     "NumberFormatException",
 )
 REPARTITION = "STREAMING_UNFINISHED_REPARTITION_DETECTED"
+_NOT_IN_VERSION_2 = ("the second line is empty", "the line `")
 _SINCE_4_0 = frozenset({"MALFORMED_LOG_FILE", "INVALID_LOG_VERSION"})
 _V4_0 = SparkVersion(4, 0)
 _CONCURRENT = "SparkConcurrentModificationException"
@@ -45,7 +46,7 @@ def unreadable(evidence: Evidence, path: str) -> UnreadableFile | None:
 def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) -> StartError:
     """What Spark raises at a damaged entry; `exact`: it demands the very version it writes."""
     reason = f"`{file.path}` cannot be read: {file.reason}"
-    if file.reason == "empty":
+    if file.reason == "empty" or file.reason.startswith(_NOT_IN_VERSION_2):
         return error("", STATE_ERROR, reason, file.path, stage=stage)
     if file.reason.startswith("first line is"):
         return error("MALFORMED_LOG_FILE", STATE_ERROR, reason, file.path, stage=stage)
@@ -56,9 +57,9 @@ def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) ->
         )
     if is_late(file):
         # Another source of the batch may fail before the one whose offset is cut short.
-        classes = ("AssertionError", *STATE_ERROR)
+        classes: tuple[str, ...] = ("AssertionError", *STATE_ERROR)
     else:
-        classes = ("NoSuchElementException", "MalformedInputException")
+        classes = ("NoSuchElementException", "MalformedInputException", "IllegalArgumentException")
     return error("", (*classes, *JSON_ERRORS), reason, file.path, stage=stage)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import source_errors, source_log, spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence, Known
+from holdfast.model.evidence import Evidence, Known, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting
@@ -69,9 +69,9 @@ def _of_offset_entry(
     path = f"offsets/{batch}"
     unreadable = spark_errors.unreadable(evidence, path)
     entry = evidence.offset_entries.get(batch)
-    newer = unreadable is not None and unreadable.reason.endswith("in version 2")
-    if spark < _V4_2 and (newer or (entry is not None and entry.version > 1)):
-        yield spark_errors.version(path, 2, "MAX_SUPPORTED_VERSION", spark)
+    version = entry.version if entry is not None else _version(unreadable)
+    if version > 1 and spark < _V4_2:
+        yield spark_errors.version(path, version, "MAX_SUPPORTED_VERSION", spark)
     elif unreadable is not None and not spark_errors.is_late(unreadable):
         yield spark_errors.damaged(unreadable, exact=False)
 
@@ -83,14 +83,20 @@ def _of_commit_entry(
     unreadable = spark_errors.unreadable(evidence, path)
     entry = evidence.commit_entries.get(batch)
     exact = _V4_0 <= spark < _V4_2
-    if unreadable is not None:
+    version = entry.version if entry is not None else _version(unreadable)
+    # 4.0 and 4.1 read version 2 where the session asks for state format 2.
+    asked = exact and version == 2 and (entry is None or bool(entry.state_ids))  # noqa: PLR2004
+    if version > 1 and spark < _V4_2 and not asked:
+        condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
+        yield spark_errors.version(path, version, condition, spark)
+    elif unreadable is not None:
         yield spark_errors.damaged(unreadable, exact=exact)
-    elif entry is not None and entry.version > 1 and spark < _V4_2:
-        # 4.0 and 4.1 read version 2 where the session asks for state format 2.
-        asked = exact and entry.version == 2 and bool(entry.state_ids)  # noqa: PLR2004
-        if not asked:
-            condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
-            yield spark_errors.version(path, entry.version, condition, spark)
+
+
+def _version(unreadable: UnreadableFile | None) -> int:
+    """The version of an entry that could not be read below its first line."""
+    said = "" if unreadable is None else unreadable.reason.rpartition(", in version ")[2]
+    return int(said) if said.isdecimal() else 1
 
 
 def _of_repartition(evidence: Evidence) -> Iterator[StartError]:

@@ -44,11 +44,13 @@ def seen(
     earlier = _by_name(before[1].sources) if before else {}
     found: list[SourceSeen] = []
     unreadable: list[UnreadableFile] = []
-    began = _began(reader, tree, planned[1].sources, unreadable)
+    began, logs = _began(reader, tree, planned[1].sources, unreadable)
     for index, source in enumerate(planned[1].sources):
         told = described[index] if index < len(described) else ""
-        # Of the sources that count in bare numbers only the rate source keeps when it began.
-        named = told or ("rate" if isinstance(began.get(source.source), int) else "")
+        # Of the sources that count in bare numbers only the rate source keeps when it began, and
+        # only the file source a log.
+        kept = "filestreamsource" if source.source in logs else ""
+        named = told or ("rate" if isinstance(began.get(source.source), int) else kept)
         end = source_offset.decode(source.offset, described=named)
         first = began.get(source.source) if planned[0] == 0 else None
         start = _start(earlier.get(source.source), first, named)
@@ -95,8 +97,11 @@ def _began(
     tree: Tree,
     sources: Sequence[SourceOffset],
     unreadable: list[UnreadableFile],
-) -> dict[str, Json]:
-    """Where sources began that keep only that: `sources/<i>/0`, which a file source has too."""
+) -> tuple[dict[str, Json], set[str]]:
+    """Where sources began that keep only that: `sources/<i>/0`, which a file source has too.
+
+    Second, those which have a file source's log there, by whatever offsets they go.
+    """
     paths = {
         f"sources/{source.source}/0": source.source
         for source in sources
@@ -104,13 +109,17 @@ def _began(
         if not isinstance(source_offset.decode(source.offset), FileOffset)
     }
     began: dict[str, Json] = {}
+    logs: set[str] = set()
     for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
         said = decoded(data, source_start.decode)
-        if isinstance(said, Unreadable):
+        listed = decoded(data, file_source_log.decode)
+        if isinstance(listed, tuple) and listed:
+            logs.add(paths[piece.path])
+        elif isinstance(said, Unreadable):
             unreadable.append(UnreadableFile(path=piece.path, reason=said.reason))
         elif not isinstance(said, Missing):
             began[paths[piece.path]] = said.offset
-    return began
+    return began, logs
 
 
 def _files(

@@ -34,6 +34,7 @@ _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
 _SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
 _TOO_MANY = Unknown(reason=f"only {_MOST_ZIPS} snapshots are opened to count rows")
+_NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 
 
@@ -171,14 +172,22 @@ def _operator(
     )
 
 
+def _counted(path: str, opened: RocksDbSnapshot | None, described: _Described) -> int | Unknown:
+    """The rows of a snapshot, or why they are not known."""
+    if opened is not None:
+        return opened.keys if opened.keys >= 0 else _NOT_TRACKED
+    unreadable = described.unreadable.get(path)
+    return _TOO_MANY if unreadable is None else Unknown(reason=unreadable.reason)
+
+
 def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
     changes, snapshots = tuple(store.changes), tuple(store.snapshots)
     latest = max(store.changes.last or 0, store.snapshots.last or 0)
     rows: int | Unknown = _UNCOUNTED
     opened = described.snapshots.get(key)
     if store.newest_snapshot[1].endswith(".zip"):
-        counted = opened.keys if opened is not None and opened.keys >= 0 else _TOO_MANY
-        rows = counted if store.newest_snapshot[0] == latest else _SNAPSHOT_ONLY
+        rows = _counted(store.newest_snapshot[1], opened, described)
+        rows = rows if store.newest_snapshot[0] == latest else _SNAPSHOT_ONLY
     return StoreSeen(
         partition=key[1],
         store=key[2],

@@ -128,11 +128,15 @@ class PartitionNumbersOffset:
 
 
 class ShardPosition(NamedTuple):
-    """Where a shard was read to; `number` is the sequence number, empty where there is none."""
+    """Where a shard was read to; `number` is the sequence number, empty where there is none.
+
+    `inside` is the number of the record in those that a producer put together under one number.
+    """
 
     iterator: str
     number: str
     closed: bool
+    inside: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
