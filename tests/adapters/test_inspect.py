@@ -33,6 +33,7 @@ from holdfast.model.evidence import (
     Span,
     UnreadableFile,
 )
+from holdfast.model.source_offset import Change
 from holdfast.report import verdict
 from holdfast.report.verdict import Level
 
@@ -474,3 +475,15 @@ def test_a_file_source_of_spark_2_1_counts_in_bare_numbers(tmp_path: Path) -> No
     found = evidence(location)
     assert [source.kind for source in found.sources] == ["files"]
     assert found.unreadable == ()
+
+
+def test_after_clean_up_the_oldest_batch_does_not_begin_at_the_beginning(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", first=3, planned=4, committed=4)
+    (source,) = evidence(location).sources
+    assert [(one.start, one.end, one.change) for one in source.consumed.partitions] == [
+        ("?", "40", Change.START_UNKNOWN),
+        ("?", "40", Change.START_UNKNOWN),
+    ]
+    assert isinstance(source.consumed.total, Unknown)
+    (source,) = evidence(files.write(tmp_path / "new", planned=1)).sources
+    assert {one.change for one in source.consumed.partitions} == {Change.APPEARED}

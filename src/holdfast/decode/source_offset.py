@@ -110,15 +110,16 @@ class _Position(NamedTuple):
     number: int | None = None
 
 
-def between(start: Offset, end: Offset) -> Consumed:
+def between(start: Offset | Unknown, end: Offset) -> Consumed:
     """What lies between two offsets of one source; a start of NoOffset is the beginning.
 
     Counts are of what the source numbers: Kafka leaves out offsets of transactions and of
     compacted records, so there they are an upper bound of the records.
     """
-    old, new = _positions(start), _positions(end)
-    if isinstance(start, NoOffset):
-        old = _beginning(end)
+    new = _positions(end)
+    if isinstance(start, Unknown):
+        return _open(start, end, new)
+    old = _beginning(end) if isinstance(start, NoOffset) else _positions(start)
     changes = tuple(
         _change(partition, old.get(partition), new.get(partition))
         for partition in sorted(old.keys() | new.keys())
@@ -133,6 +134,22 @@ def between(start: Offset, end: Offset) -> Consumed:
         partitions=changes,
         total=sum(known) if unknown is None else unknown,
     )
+
+
+def _open(start: Unknown, end: Offset, positions: Mapping[str, _Position]) -> Consumed:
+    """What leads up to an offset from nobody knows where."""
+    source, unit = _unit(end)
+    changes = tuple(
+        PartitionChange(
+            partition=partition,
+            start="?",
+            end=positions[partition].text,
+            count=start,
+            change=Change.START_UNKNOWN,
+        )
+        for partition in sorted(positions)
+    )
+    return Consumed(source=source, unit=unit, partitions=changes, total=start)
 
 
 def _beginning(end: Offset) -> Mapping[str, _Position]:

@@ -10,6 +10,7 @@ from functools import partial
 from holdfast.decode import file_source_log, source_offset, source_start
 from holdfast.gather.pieces import decoded
 from holdfast.gather.tree import Tree
+from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
@@ -53,7 +54,11 @@ def seen(
         named = told or ("rate" if isinstance(began.get(source.source), int) else kept)
         end = source_offset.decode(source.offset, described=named)
         first = began.get(source.source) if planned[0] == 0 else None
-        start = _start(earlier.get(source.source), first, named)
+        start = (
+            Unknown(reason=f"the entry before batch {planned[0]} is not there, or cannot be read")
+            if before is None and planned[0] > 0
+            else _start(earlier.get(source.source), first, named)
+        )
         consumed = source_offset.between(start, end)
         found.append(
             SourceSeen(
@@ -126,12 +131,12 @@ def _files(
     reader: Reader,
     tree: Tree,
     source: str,
-    start: Offset,
+    start: Offset | Unknown,
     end: Offset,
     unreadable: list[UnreadableFile],
 ) -> tuple[str, ...]:
     """The files between two positions in a file source's log, as far as they can be told."""
-    if not isinstance(end, FileOffset) or source not in tree.sources:
+    if not isinstance(end, FileOffset) or source not in tree.sources or isinstance(start, Unknown):
         return ()
     first = start.log_offset + 1 if isinstance(start, FileOffset) else 0
     wanted = range(max(first, end.log_offset - _MOST_ENTRIES + 1), end.log_offset + 1)

@@ -231,6 +231,7 @@ class Change(StrEnum):
     """How one partition of a source moved between two offsets.
 
     CHANGED is for positions that have no order: another snapshot of a table, any opaque JSON.
+    START_UNKNOWN is for an end whose start is in no entry any more.
     """
 
     UNCHANGED = "unchanged"
@@ -239,6 +240,7 @@ class Change(StrEnum):
     VANISHED = "vanished"
     WENT_BACK = "went back"
     CHANGED = "changed"
+    START_UNKNOWN = "start unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
             standing,
         )
     else:
-        since = "the beginning" if detail.after is None else f"the end of batch {detail.after}"
+        first = "the beginning" if detail.batch == 0 else "an end that is no longer there"
+        since = first if detail.after is None else f"the end of batch {detail.after}"
         yield (Part(f"batch {detail.batch}, from {since}, "), standing)
     for one in detail.unreadable:
         yield (Part(f"  {one.path}: {one.reason}", Style.BAD),)
