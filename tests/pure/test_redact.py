@@ -30,6 +30,26 @@ if TYPE_CHECKING:
             'sasl.jaas.config=o.a.k.PlainLoginModule required username="u" password="p"; x',
             "sasl.jaas.config=(redacted) x",
         ),
+        ("AKIAIOSFODNN7EXAMPLE", "(redacted)"),
+        ("dapi" + "0123456789abcdef" * 2, "(redacted)"),
+        ("s3://AKIAIOSFODNN7EXAMPLE:a/b+c@bucket/c", "s3://(redacted)@bucket/c"),
+        ("s3://user:p@ss@bucket/c", "s3://(redacted)@bucket/c"),
+        ('`{"id":"x","password":"hunter` is not', '`{"id":"x","password":"(redacted)"` is not'),
+        ('`{"password":"hun`ter…` is not', '`{"password":"(redacted)"` is not'),
+        (r"`{\"password\":\"hunter` x", r"`{\"password\":\"(redacted)\"` x"),
+        ('{"password":"hunter', '{"password":"(redacted)"'),
+        ("{'password':'hunter", "{'password':'(redacted)'"),
+        ('{"id":"AKIAIOSFODNN…', '{"id":"(redacted)…'),
+        ('{"password":{"value":"x"},"n":1}', '{"password":"(redacted)","n":1}'),
+        ('{"password":["x",{"y":"}"}],"n":1}', '{"password":"(redacted)","n":1}'),
+        (r"{\"password\":{\"a\":\"x\"}}", r"{\"password\":\"(redacted)\"}"),
+        (r'"{\"token\":\"a\\\"b\"}"', r'"{\"token\":\"(redacted)\"}"'),
+        (r"{\\\"token\\\":\\\"x\\\"}", r"{\\\"token\\\":\\\"(redacted)\\\"}"),
+        (r'{"token":"a\"b","n":1}', '{"token":"(redacted)","n":1}'),
+        (r'{"token":"a\\","n":1}', '{"token":"(redacted)","n":1}'),
+        ('`{"password":{"value":"x` is not', '`{"password":"(redacted)"` is not'),
+        ('{"password":["x', '{"password":"(redacted)"'),
+        ('{"pwd":1234,"n":1}', '{"pwd":"(redacted)","n":1}'),
     ],
 )
 def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
@@ -47,6 +67,10 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         '{"orders":{"0":30}}',
         "file:///C:/landing/a.json",
         "2026-01-01 00:00:00",
+        '{"auth-events":{"0":30,"1":-2}}',
+        '{"token":null,"password":""}',
+        "hdfs://name:8020/user/me@example.com/c",
+        "abfss://container@account.dfs.core.windows.net/c",
     ],
 )
 def test_what_is_no_secret_stays(given: str) -> None:
@@ -60,6 +84,11 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "secret": "",
         "partitions": 3,
         "offset": {"0": 5},
+        "password": {"value": "x", "old": ["y", 7, None, True, ""]},
+        "auth-events": {"0": 5},
+        "pwd": 1234,
+        "id": "AKIAIOSFODNN7EXAMPLE",
+        "AKIAIOSFODNN7EXAMPLE": 1,
     }
     assert redact.value(given) == {
         "kafka.sasl.jaas.config": "(redacted)",
@@ -67,6 +96,11 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "secret": "",
         "partitions": 3,
         "offset": {"0": 5},
+        "password": {"value": "(redacted)", "old": ["(redacted)", "(redacted)", None, True, ""]},
+        "auth-events": {"0": 5},
+        "pwd": "(redacted)",
+        "id": "(redacted)",
+        "(redacted)": 1,
     }
     assert redact.settings({"a.token": "x", "b": "y"}) == {"a.token": "(redacted)", "b": "y"}
 
@@ -84,6 +118,12 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "-----BEGIN PRIVATE KEY-----" * 5_000,
         "eyJ" * 50_000,
         "?sig=" * 30_000,
+        'password:"`' * 20_000,
+        r"password:\"" * 20_000,
+        "password:{" * 20_000,
+        "password:[`" * 20_000,
+        "password:" + "\\" * 200_000,
+        "://a:b" * 30_000,
     ],
     ids=lambda given: given[:12],
 )

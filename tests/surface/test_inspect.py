@@ -208,6 +208,60 @@ def test_secrets_are_in_no_form(tmp_path: Path) -> None:
         assert "(redacted)" in done.stdout, form
 
 
+FORMS = ((), ("--json",), ("--markdown",), ("--html",))
+DETAILS = (("--compare", "0:2"), ("--compare", "0:2", "--json"))
+KEYS = ("AKIAIOSFODNN7EXAMPLE", "dapi" + "0123456789abcdef" * 2)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_letters_and_digits_are_in_no_form(tmp_path: Path, key: str) -> None:
+    location = files.write(tmp_path / "c")
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, "spark.y": key})
+    entry = (location / "offsets/2").read_text()
+    (location / "offsets/2").write_text(f"{entry}\n{json.dumps({'id': key})}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(location), *form)
+        assert done.returncode == 0, done.stderr
+        assert key not in done.stdout, form
+        assert "(redacted)" in done.stdout, form
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/2", "commits/2", "sources/0/0"])
+def test_what_is_below_a_secret_name_or_cut_in_it_is_in_no_form(tmp_path: Path, name: str) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "sources/0").mkdir(parents=True)
+    torn = '{"password":"hunter2-torn'
+    (location / name).write_text(torn if name == "metadata" else f"v1\n{torn}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(location), *form)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout, form
+    whole = {"password": {"value": "hunter2", "old": ["hunter2"]}, "n": 1}
+    files.write(tmp_path / "d")
+    entry = (tmp_path / "d/offsets/2").read_text()
+    (tmp_path / "d/offsets/2").write_text(f"{entry}\n{json.dumps(whole)}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(tmp_path / "d"), *form)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout, form
+        assert "(redacted)" in done.stdout, form
+
+
+@pytest.mark.parametrize("command", ["inspect", "state", "diagnose", "run", "jobs", "check"])
+def test_secrets_are_in_no_error(command: str) -> None:
+    named = ("run", "jobs", "check")
+    place = "ftp://AKIAIOSFODNN7EXAMPLE:hunter2/x@bucket/c"
+    mistakes = [holdfast(command, f"password=hunter2{'.py' if command in named else ''}")]
+    if command not in named:
+        mistakes += [holdfast(command, place), holdfast(command, ".", place)]
+        mistakes += [started(command, place, "--debug")]
+    for done in mistakes:
+        assert done.returncode != 0
+        assert "(redacted)" in done.stderr
+        assert "hunter2" not in done.stderr
+        assert "AKIAIOSFODNN7EXAMPLE" not in done.stderr
+
+
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     location = files.write(tmp_path / "<b>&c", planned=40, committed=39)
     files.state(location, range(1, 40))
