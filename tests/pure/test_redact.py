@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         (r'{"token":"a\\","n":1}', '{"token":"(redacted)","n":1}'),
         ('`{"password":{"value":"x` is not', '`{"password":"(redacted)"` is not'),
         ('{"password":["x', '{"password":"(redacted)"'),
+        ('`{"url":"s3://key:hunter…` is not', '`{"url":"s3://(redacted)…` is not'),
+        ('`{"url":"s3://key:hunter` is not', '`{"url":"s3://(redacted)` is not'),
         ('{"pwd":1234,"n":1}', '{"pwd":"(redacted)","n":1}'),
     ],
 )
@@ -70,6 +72,7 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         '{"auth-events":{"0":30,"1":-2}}',
         '{"token":null,"password":""}',
         "hdfs://name:8020/user/me@example.com/c",
+        "`https://[::1]:9000`, `http://host:9000`, `file://C:/x`",
         "abfss://container@account.dfs.core.windows.net/c",
     ],
 )

@@ -61,12 +61,13 @@ def test_the_whole_report(tmp_path: Path) -> None:
         f"                        inferred: {NO_RECORDS}",
         "",
         "Batches  0-2 planned, 0-1 committed",
-        "  0  2026-01-01 00:00:00  committed              -        500 ms  " + "█" * 24,
-        "  1  2026-01-01 00:00:01  committed             20 rows   500 ms  " + "█" * 24,
-        "  2  2026-01-01 00:00:02  pending               20 rows        -",
+        "  batch  planned (UTC)        standing     consumed    took",
+        "      0  2026-01-01 00:00:00  committed           -  500 ms  " + "█" * 16,
+        "      1  2026-01-01 00:00:01  committed  20 offsets  500 ms  " + "█" * 16,
+        "      2  2026-01-01 00:00:02  pending    20 offsets       -",
         "",
         "Source 0  Kafka or Event Hubs",
-        "  20 offsets",
+        "  batch 2: 20 offsets",
         "  orders-0  20 → 30  +10  advanced",
         "  orders-1  20 → 30  +10  advanced",
         "",
@@ -86,7 +87,7 @@ def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
     assert found["format"] == 1
     assert found["location"] == str(location)
     assert list(found["evidence"]) == [
-        "location",
+        "checkpoint_location",
         "query_id",
         "source_offsets",
         "sink",
@@ -119,7 +120,9 @@ def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
     (location / "inner/offsets/0").write_text("x")
     shown = json.loads(json.dumps(document.of(evidence(location))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
-    assert list(problems({**shown, "more": 1}, SCHEMA, SCHEMA)) == ["$: more is not in the schema"]
+    report = SCHEMA["$defs"]["report"]
+    assert list(problems({**shown, "more": 1}, report, SCHEMA)) == ["$: more is not in the schema"]
+    assert list(problems({**shown, "more": 1}, SCHEMA, SCHEMA)) != []
 
 
 def test_one_batch_and_two(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_one_batch_and_two(tmp_path: Path) -> None:
         "batch 4, from the end of batch 3, committed\n"
         "\n"
         "Source 0  Kafka or Event Hubs\n"
-        "  20 offsets\n"
+        "  batch 4: 20 offsets\n"
         "  orders-0  40 → 50  +10  advanced\n"
         "  orders-1  40 → 50  +10  advanced\n"
     )
@@ -144,8 +147,9 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     done = inspect(str(tmp_path))
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  a       {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
-        f"  deep/b  {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
+        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  deep/b      {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
     ]
     rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
     assert [row["batches"]["last_planned"] for row in rows] == [2, 1]

@@ -14,17 +14,19 @@ _STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Styl
 
 def lines(rows: Sequence[CheckpointRow], base: str) -> Iterator[Line]:
     """One line a checkpoint: where, which query, how far, how it stands."""
-    names = [_name(row, base) for row in rows]
-    width = max(len(name) for name in names)
     yield (
         Part(words.plural(len(rows), "checkpoint"), Style.HEAD),
-        Part(redact.text(f" below {base}")),
+        Part(f" below {redact.shown(base)}"),
     )
+    names = [redact.shown(_name(row, base)) for row in rows]
+    width = max(len(name) for name in ("checkpoint", *names))
+    head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
+    yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
         found = verdict.of_batches(row.batches)
         yield (
-            Part(redact.text(f"  {name:<{width}}  {_query(row):<36}  ")),
-            Part(f"{words.moment(row.changed_ms)}  ", Style.DIM),
+            Part(f"  {name:<{width}}  {_query(row):<36}  "),
+            Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
             Part(found.text, _STYLES[found.level]),
         )
 
@@ -45,7 +47,7 @@ def markdown(rows: Sequence[CheckpointRow], base: str) -> str:
     lines = [
         f"# {words.plural(len(rows), 'checkpoint')} below `{cell(base)}`",
         "",
-        "| checkpoint | query id | last change | standing |",
+        "| checkpoint | query id | changed (UTC) | standing |",
         "|---|---|---|---|",
     ]
     lines += [

@@ -37,14 +37,12 @@ def _lines(evidence: Evidence) -> Iterator[str]:
 def _batches(evidence: Evidence) -> Iterator[str]:
     if not evidence.timeline:
         return
-    yield from ("", "## Batches", "", "| batch | planned | standing | rows | took |")
+    yield from ("", "## Batches", "", "| batch | planned (UTC) | standing | consumed | took |")
     yield "|---|---|---|---|---|"
     for one in evidence.timeline[-_RECENT:]:
-        took = rows.took_ms(one)
-        lasted = "-" if took is None else words.duration(took)
         yield (
             f"| {one.batch} | {words.moment(one.planned_ms)} | {one.standing.value} |"
-            f" {words.number(rows.rows_of(one))} | {lasted} |"
+            f" {rows.amount(*rows.consumed(one))} | {rows.took(one)} |"
         )
 
 
@@ -53,6 +51,9 @@ def _sources(evidence: Evidence) -> Iterator[str]:
         yield from ("", f"## Source {cell(source.name)}: {cell(rows.kind(source))}", "")
         if source.described:
             yield from (cell(source.described), "")
+        yield from (rows.gave(source), "")
+        if not source.consumed.partitions:
+            continue
         yield f"| partition | from | to | {source.consumed.unit} | |"
         yield "|---|---|---|---|---|"
         for one in source.consumed.partitions[:_MOST]:
@@ -69,13 +70,17 @@ def _operators(evidence: Evidence) -> Iterator[str]:
         name = one.name.value if isinstance(one.name, Known) else "name unknown"
         yield from ("", f"## Operator {one.operator}: {cell(name)}", "")
         yield rows.state(one)
+        if any(one.schema.values()):
+            yield from ("", "| store | column family | key | value |", "|---|---|---|---|")
+        for row in rows.schema(one):
+            yield f"| {' | '.join(cell(part) for part in row)} |"
 
 
 def _restarts(evidence: Evidence) -> Iterator[str]:
     history = evidence.restart_history
     if not isinstance(history, Known) or not history.value:
         return
-    yield from ("", "## Restarts", "")
+    yield from ("", "## Restarts", "", "Times are in UTC.", "")
     for one in history.value[-_MOST:]:
         error = f" {cell(one.error.splitlines()[0])}" if one.error else ""
         yield f"- {words.moment(one.at_ms)} {one.sign.value}: {cell(one.note)}{error}"
@@ -99,4 +104,4 @@ def _rest(evidence: Evidence) -> Iterator[str]:
 
 def cell(shown: str) -> str:
     """A text without secrets that cannot break out of its cell."""
-    return " ".join(redact.text(shown).split()).replace("|", "\\|").replace("<", "&lt;")
+    return " ".join(redact.shown(shown).split()).replace("|", "\\|").replace("<", "&lt;")

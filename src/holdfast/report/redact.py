@@ -36,12 +36,16 @@ _BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'}\])])++""")
 _WORDS = frozenset({"null", "true", "false"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
 _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
+# Also what turns the direction of a text, which could make it read as another one.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _LETTER = re.compile(r"[\w.\-]")
 # No scheme in front: looking for one from every letter of a long text would take for ever. A key
 # of S3 may hold slashes; a number with a slash after it is a port.
 _USER_INFO = re.compile(
     r"://[^/\s@:]*+:(?!\d+(?:[^\w\-.~%+=@:]|$))[^\s@]{1,1024}+@(?:[^\s@/]{1,256}+@)*+"
 )
+# The same, cut before the `@`.
+_CUT_USER_INFO = re.compile(r"://[^/\s@:\[]*+:(?![\d/\\])[^\s@`…]{1,1024}+(?=[`…])")
 _LOOKS = (
     # Keys may be cut where a reason shows only the beginning of a line.
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{8,}\b"),
@@ -66,7 +70,13 @@ def text(shown: str) -> str:
     for look in _LOOKS:
         shown = look.sub(REDACTED, shown)
     shown = _USER_INFO.sub(f"://{REDACTED}@", shown)
+    shown = _CUT_USER_INFO.sub(f"://{REDACTED}", shown)
     return "".join(_without_values(shown))
+
+
+def shown(given: str) -> str:
+    """A text for people: without secrets, and with nothing in it that a terminal would obey."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text(given))
 
 
 def _without_values(shown: str) -> Iterator[str]:
