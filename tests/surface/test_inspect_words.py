@@ -167,6 +167,9 @@ def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path, form: Sequence[st
         found = shown(location, *arguments)
         assert r"a\x1b[2J\n\u202eb-0" in found
         assert not re.search("[\x1b\u202e]", found)
+    error = holdfast("inspect", str(tmp_path / "nowhere\x1b[2J")).stderr
+    assert r"nowhere\x1b[2J" in error
+    assert "\x1b" not in error
 
 
 def test_every_json_is_as_the_schema_says_and_has_its_whole_location(

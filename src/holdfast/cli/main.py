@@ -99,4 +99,4 @@ def _without_secrets(said: str) -> str:
     # Loaded only where something is wrong: a command is to start fast.
     from holdfast.report import redact  # noqa: PLC0415
 
-    return "\n".join(redact.text(line) for line in said.split("\n"))
+    return "\n".join(redact.shown(line) for line in said.split("\n"))

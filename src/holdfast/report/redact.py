@@ -172,7 +172,7 @@ def value(shown: Json) -> Json:
 
 
 def _member(name: str, shown: Json) -> Json:
-    return _hidden(shown) if is_secret(name) and not _counts(shown) else value(shown)
+    return _hidden(shown) if is_secret(name) else value(shown)
 
 
 def _counts(shown: Json) -> bool:
@@ -184,6 +184,8 @@ def _counts(shown: Json) -> bool:
 
 def _hidden(shown: Json) -> Json:
     """What is below the name of a secret: its shape, and nothing that it holds."""
+    if _counts(shown):
+        return shown
     if isinstance(shown, Mapping):
         return {text(key): _hidden(one) for key, one in shown.items()}
     if isinstance(shown, Sequence) and not isinstance(shown, str):
