@@ -1,5 +1,6 @@
 """Secrets are taken out, by the name of an option and by the look of a text; nothing else is."""
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -136,3 +137,24 @@ def test_a_long_text_takes_no_longer_than_its_length(given: str) -> None:
     started = time.process_time()
     redact.text(given)
     assert time.process_time() - started < 5
+
+
+HIDDEN = 'hun"ter2`s\\}]'
+INNER = json.dumps({"password": {"now": HIDDEN, "old": [HIDDEN, {"x": HIDDEN}]}, "token": HIDDEN})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [INNER, json.dumps({"conf": INNER}), json.dumps({"a": json.dumps({"b": INNER})})],
+    ids=["plain", "a text in JSON", "a text in a text"],
+)
+def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
+    for length in range(len(given) + 1):
+        for cut in (
+            given[:length],
+            f"`{given[:length]}…` is not JSON",
+            f'found "{given[:length]}"',
+        ):
+            shown = redact.text(cut)
+            assert "hun" not in shown, cut
+            assert "ter2" not in shown, cut

@@ -33,6 +33,7 @@ _GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*[=:]\s*""")
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
 _MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[{}\[\]]""")
 _BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'}\])])++""")
+_AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
 _WORDS = frozenset({"null", "true", "false"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
 _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
@@ -155,9 +156,14 @@ def _nested_end(shown: str, at: int) -> int:
 
 
 def _cut_end(shown: str, at: int) -> int:
-    """Where a value ends that is nowhere closed: at the backtick behind it, or with the text."""
+    """Where a value ends that is nowhere closed: with the text, or the backticks around it.
+
+    The value may hold a backtick itself, so that only one is taken for the end that closes another
+    in front of the value, and that words follow.
+    """
     last = shown.rfind("`", at)
-    return len(shown) if last < 0 else last
+    around = shown.count("`", 0, at) % 2 and last >= 0 and _AFTER.fullmatch(shown, last + 1)
+    return last if around else len(shown)
 
 
 def value(shown: Json) -> Json:
