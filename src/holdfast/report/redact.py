@@ -11,6 +11,7 @@ secret, or when it stands in a text where secrets stand:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from holdfast.model.json import Json
 
@@ -59,6 +60,7 @@ _LOOKS = (
 )
 
 
+@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret."""
     return bool(_SECRET_NAME.search(name)) and not _HARMLESS.search(name)
@@ -171,10 +173,16 @@ def value(shown: Json) -> Json:
     if isinstance(shown, str):
         return text(shown)
     if isinstance(shown, Mapping):
-        return {text(key): _member(key, one) for key, one in shown.items()}
+        return {_key(key): _member(key, one) for key, one in shown.items()}
     if isinstance(shown, Sequence):
         return [value(one) for one in shown]
     return shown
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> str:
+    """The same few names stand in every row of a long report."""
+    return text(name)
 
 
 def _member(name: str, shown: Json) -> Json:
@@ -193,7 +201,7 @@ def _hidden(shown: Json) -> Json:
     if _counts(shown):
         return shown
     if isinstance(shown, Mapping):
-        return {text(key): _hidden(one) for key, one in shown.items()}
+        return {_key(key): _hidden(one) for key, one in shown.items()}
     if isinstance(shown, Sequence) and not isinstance(shown, str):
         return [_hidden(one) for one in shown]
     return shown if shown is None or isinstance(shown, bool) or shown == "" else REDACTED
