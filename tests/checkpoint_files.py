@@ -1,6 +1,7 @@
 """Small checkpoints written by hand, for what real Spark cannot be made to leave behind."""
 
 import json
+import os
 from pathlib import Path
 
 from holdfast.model.json import canonical
@@ -34,7 +35,9 @@ def offsets(folder: Path, batch: int, at_ms: int, settings: dict[str, str] | Non
     end = (batch + 1) * 10
     source = {"orders": {"0": end, "1": end}}
     text = f"v1\n{json.dumps(metadata)}\n{canonical(source)}"
-    (folder / f"offsets/{batch}").write_text(text)
+    path = folder / f"offsets/{batch}"
+    path.write_text(text)
+    os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
 
 
 def state(folder: Path, versions: range, *, partitions: int = 2) -> None:

@@ -1,5 +1,6 @@
 """Secrets are taken out, by the name of an option and by the look of a text; nothing else is."""
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,28 @@ if TYPE_CHECKING:
             'sasl.jaas.config=o.a.k.PlainLoginModule required username="u" password="p"; x',
             "sasl.jaas.config=(redacted) x",
         ),
+        ("AKIAIOSFODNN7EXAMPLE", "(redacted)"),
+        ("dapi" + "0123456789abcdef" * 2, "(redacted)"),
+        ("s3://AKIAIOSFODNN7EXAMPLE:a/b+c@bucket/c", "s3://(redacted)@bucket/c"),
+        ("s3://user:p@ss@bucket/c", "s3://(redacted)@bucket/c"),
+        ('`{"id":"x","password":"hunter` is not', '`{"id":"x","password":"(redacted)"` is not'),
+        ('`{"password":"hun`ter…` is not', '`{"password":"(redacted)"` is not'),
+        (r"`{\"password\":\"hunter` x", r"`{\"password\":\"(redacted)\"` x"),
+        ('{"password":"hunter', '{"password":"(redacted)"'),
+        ("{'password':'hunter", "{'password':'(redacted)'"),
+        ('{"id":"AKIAIOSFODNN…', '{"id":"(redacted)…'),
+        ('{"password":{"value":"x"},"n":1}', '{"password":"(redacted)","n":1}'),
+        ('{"password":["x",{"y":"}"}],"n":1}', '{"password":"(redacted)","n":1}'),
+        (r"{\"password\":{\"a\":\"x\"}}", r"{\"password\":\"(redacted)\"}"),
+        (r'"{\"token\":\"a\\\"b\"}"', r'"{\"token\":\"(redacted)\"}"'),
+        (r"{\\\"token\\\":\\\"x\\\"}", r"{\\\"token\\\":\\\"(redacted)\\\"}"),
+        (r'{"token":"a\"b","n":1}', '{"token":"(redacted)","n":1}'),
+        (r'{"token":"a\\","n":1}', '{"token":"(redacted)","n":1}'),
+        ('`{"password":{"value":"x` is not', '`{"password":"(redacted)"` is not'),
+        ('{"password":["x', '{"password":"(redacted)"'),
+        ('`{"url":"s3://key:hunter…` is not', '`{"url":"s3://(redacted)…` is not'),
+        ('`{"url":"s3://key:hunter` is not', '`{"url":"s3://(redacted)` is not'),
+        ('{"pwd":1234,"n":1}', '{"pwd":"(redacted)","n":1}'),
     ],
 )
 def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
@@ -47,6 +70,11 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         '{"orders":{"0":30}}',
         "file:///C:/landing/a.json",
         "2026-01-01 00:00:00",
+        '{"auth-events":{"0":30,"1":-2}}',
+        '{"token":null,"password":""}',
+        "hdfs://name:8020/user/me@example.com/c",
+        "`https://[::1]:9000`, `http://host:9000`, `file://C:/x`",
+        "abfss://container@account.dfs.core.windows.net/c",
     ],
 )
 def test_what_is_no_secret_stays(given: str) -> None:
@@ -60,6 +88,12 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "secret": "",
         "partitions": 3,
         "offset": {"0": 5},
+        "password": {"value": "x", "old": ["y", 7, None, True, ""]},
+        "auth-events": {"0": 5},
+        "auth source": {"orders": {"0": 5}, "key": "x"},
+        "pwd": 1234,
+        "id": "AKIAIOSFODNN7EXAMPLE",
+        "AKIAIOSFODNN7EXAMPLE": 1,
     }
     assert redact.value(given) == {
         "kafka.sasl.jaas.config": "(redacted)",
@@ -67,6 +101,12 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "secret": "",
         "partitions": 3,
         "offset": {"0": 5},
+        "password": {"value": "(redacted)", "old": ["(redacted)", "(redacted)", None, True, ""]},
+        "auth-events": {"0": 5},
+        "auth source": {"orders": {"0": 5}, "key": "(redacted)"},
+        "pwd": "(redacted)",
+        "id": "(redacted)",
+        "(redacted)": 1,
     }
     assert redact.settings({"a.token": "x", "b": "y"}) == {"a.token": "(redacted)", "b": "y"}
 
@@ -84,6 +124,12 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "-----BEGIN PRIVATE KEY-----" * 5_000,
         "eyJ" * 50_000,
         "?sig=" * 30_000,
+        'password:"`' * 20_000,
+        r"password:\"" * 20_000,
+        "password:{" * 20_000,
+        "password:[`" * 20_000,
+        "password:" + "\\" * 200_000,
+        "://a:b" * 30_000,
     ],
     ids=lambda given: given[:12],
 )
@@ -91,3 +137,24 @@ def test_a_long_text_takes_no_longer_than_its_length(given: str) -> None:
     started = time.process_time()
     redact.text(given)
     assert time.process_time() - started < 5
+
+
+HIDDEN = 'hun"ter2`s\\}]'
+INNER = json.dumps({"password": {"now": HIDDEN, "old": [HIDDEN, {"x": HIDDEN}]}, "token": HIDDEN})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [INNER, json.dumps({"conf": INNER}), json.dumps({"a": json.dumps({"b": INNER})})],
+    ids=["plain", "a text in JSON", "a text in a text"],
+)
+def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
+    for length in range(len(given) + 1):
+        for cut in (
+            given[:length],
+            f"`{given[:length]}…` is not JSON",
+            f'found "{given[:length]}"',
+        ):
+            shown = redact.text(cut)
+            assert "hun" not in shown, cut
+            assert "ter2" not in shown, cut

@@ -61,12 +61,13 @@ def test_the_whole_report(tmp_path: Path) -> None:
         f"                        inferred: {NO_RECORDS}",
         "",
         "Batches  0-2 planned, 0-1 committed",
-        "  0  2026-01-01 00:00:00  committed              -        500 ms  " + "█" * 24,
-        "  1  2026-01-01 00:00:01  committed             20 rows   500 ms  " + "█" * 24,
-        "  2  2026-01-01 00:00:02  pending               20 rows        -",
+        "  batch  planned (UTC)        standing     consumed    took",
+        "      0  2026-01-01 00:00:00  committed           -  500 ms  " + "█" * 16,
+        "      1  2026-01-01 00:00:01  committed  20 offsets  500 ms  " + "█" * 16,
+        "      2  2026-01-01 00:00:02  pending    20 offsets       -",
         "",
         "Source 0  Kafka or Event Hubs",
-        "  20 offsets",
+        "  batch 2: 20 offsets",
         "  orders-0  20 → 30  +10  advanced",
         "  orders-1  20 → 30  +10  advanced",
         "",
@@ -86,7 +87,7 @@ def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
     assert found["format"] == 1
     assert found["location"] == str(location)
     assert list(found["evidence"]) == [
-        "location",
+        "checkpoint_location",
         "query_id",
         "source_offsets",
         "sink",
@@ -119,7 +120,9 @@ def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
     (location / "inner/offsets/0").write_text("x")
     shown = json.loads(json.dumps(document.of(evidence(location))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
-    assert list(problems({**shown, "more": 1}, SCHEMA, SCHEMA)) == ["$: more is not in the schema"]
+    report = SCHEMA["$defs"]["report"]
+    assert list(problems({**shown, "more": 1}, report, SCHEMA)) == ["$: more is not in the schema"]
+    assert list(problems({**shown, "more": 1}, SCHEMA, SCHEMA)) != []
 
 
 def test_one_batch_and_two(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_one_batch_and_two(tmp_path: Path) -> None:
         "batch 4, from the end of batch 3, committed\n"
         "\n"
         "Source 0  Kafka or Event Hubs\n"
-        "  20 offsets\n"
+        "  batch 4: 20 offsets\n"
         "  orders-0  40 → 50  +10  advanced\n"
         "  orders-1  40 → 50  +10  advanced\n"
     )
@@ -144,8 +147,9 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     done = inspect(str(tmp_path))
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  a       {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
-        f"  deep/b  {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
+        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  deep/b      {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
     ]
     rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
     assert [row["batches"]["last_planned"] for row in rows] == [2, 1]
@@ -206,6 +210,60 @@ def test_secrets_are_in_no_form(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert "hunter2" not in done.stdout, form
         assert "(redacted)" in done.stdout, form
+
+
+FORMS = ((), ("--json",), ("--markdown",), ("--html",))
+DETAILS = (("--compare", "0:2"), ("--compare", "0:2", "--json"))
+KEYS = ("AKIAIOSFODNN7EXAMPLE", "dapi" + "0123456789abcdef" * 2)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_letters_and_digits_are_in_no_form(tmp_path: Path, key: str) -> None:
+    location = files.write(tmp_path / "c")
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, "spark.y": key})
+    entry = (location / "offsets/2").read_text()
+    (location / "offsets/2").write_text(f"{entry}\n{json.dumps({'id': key})}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(location), *form)
+        assert done.returncode == 0, done.stderr
+        assert key not in done.stdout, form
+        assert "(redacted)" in done.stdout, form
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/2", "commits/2", "sources/0/0"])
+def test_what_is_below_a_secret_name_or_cut_in_it_is_in_no_form(tmp_path: Path, name: str) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "sources/0").mkdir(parents=True)
+    torn = '{"password":"hunter2-torn'
+    (location / name).write_text(torn if name == "metadata" else f"v1\n{torn}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(location), *form)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout, form
+    whole = {"password": {"value": "hunter2", "old": ["hunter2"]}, "n": 1}
+    files.write(tmp_path / "d")
+    entry = (tmp_path / "d/offsets/2").read_text()
+    (tmp_path / "d/offsets/2").write_text(f"{entry}\n{json.dumps(whole)}")
+    for form in (*FORMS, *DETAILS):
+        done = inspect(str(tmp_path / "d"), *form)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout, form
+        assert "(redacted)" in done.stdout, form
+
+
+@pytest.mark.parametrize("command", ["inspect", "state", "diagnose", "run", "jobs", "check"])
+def test_secrets_are_in_no_error(command: str) -> None:
+    named = ("run", "jobs", "check")
+    place = "ftp://AKIAIOSFODNN7EXAMPLE:hunter2/x@bucket/c"
+    mistakes = [holdfast(command, f"password=hunter2{'.py' if command in named else ''}")]
+    if command not in named:
+        mistakes += [holdfast(command, place), holdfast(command, ".", place)]
+        mistakes += [started(command, place, "--debug")]
+    for done in mistakes:
+        assert done.returncode != 0
+        assert "(redacted)" in done.stderr
+        assert "hunter2" not in done.stderr
+        assert "AKIAIOSFODNN7EXAMPLE" not in done.stderr
 
 
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:

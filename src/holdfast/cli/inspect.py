@@ -114,9 +114,10 @@ def _show_rows(rows: tuple[CheckpointRow, ...], location: str, form: str | None)
 
 def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:
     from holdfast.report import batches  # noqa: PLC0415
+    from holdfast.storage import urls  # noqa: PLC0415
 
     if form == "json":
-        _json(batches.of(detail, location, compared=compared))
+        _json(batches.of(detail, urls.canonical(location), compared=compared))
     elif form is None:
         options.write_lines(batches.lines(detail, compared=compared))
     else:

@@ -2,9 +2,11 @@
 
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 
 import click
 
@@ -52,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    if debug:
+        sys.excepthook = _trace
     try:
         code = holdfast.main(given, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
@@ -60,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _tell(error.code, error.message, error.hint)
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        said_by_click = io.StringIO()
+        error.show(said_by_click)
+        click.echo(_without_secrets(said_by_click.getvalue()), err=True, nl=False)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -78,5 +84,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _tell(code: str, message: str, hint: str) -> None:
     paint = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
-    click.echo(f": {message}", err=True)
-    click.echo(f"hint: {hint}", err=True)
+    click.echo(f": {_without_secrets(message)}", err=True)
+    click.echo(f"hint: {_without_secrets(hint)}", err=True)
+
+
+def _trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """The whole stack trace; a location or an option in it may hold a key."""
+    import traceback  # noqa: PLC0415
+
+    click.echo(_without_secrets("".join(traceback.format_exception(kind, error, where))), err=True)
+
+
+def _without_secrets(said: str) -> str:
+    # Loaded only where something is wrong: a command is to start fast.
+    from holdfast.report import redact  # noqa: PLC0415
+
+    return "\n".join(redact.shown(line) for line in said.split("\n"))

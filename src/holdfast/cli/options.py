@@ -1,6 +1,7 @@
 """What several commands share: pairs of options, and writing to stdout."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -33,8 +34,12 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
 
 
 def write_lines(lines: Iterable[Line]) -> None:
-    """Lines, painted where a terminal shows them."""
+    """Lines, painted and wrapped where a terminal shows them."""
     paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    if sys.stdout.isatty():
+        from holdfast.report.wrap import wrapped  # noqa: PLC0415  only a terminal has a width
+
+        lines = wrapped(lines, shutil.get_terminal_size().columns)
     write("".join(_painted(line, paint=paint) + "\n" for line in lines))
 
 

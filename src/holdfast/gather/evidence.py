@@ -106,7 +106,7 @@ def evidence(
         spark_version=_spark_version(seen, versions, latest),
         restart_history=_restart_history(seen),
         batches=batches,
-        timeline=timeline.recent(found, seen.entries, seen.told.rows),
+        timeline=timeline.recent(found, seen.entries, seen.told.rows, seen.sources),
         settings=settings,
         spark_versions=versions,
         sources=seen.sources,
@@ -266,9 +266,9 @@ def _spark_version(
     if isinstance(versions, Unknown) or latest is None:
         return _PAST
     low, high = versions.lowest, versions.highest
-    later = " or later" if versions.or_later else ""
+    up_to = f"{low}" if low == high else f"{low} to {high}"
     return Known(
-        value=f"{low}{later}" if low == high else f"{low} to {high}{later}",
+        value=f"{low} or later" if versions.or_later else up_to,
         read_from=(f"offsets/{latest[0]}",),
         inferred="; ".join(versions.reasons),
     )
@@ -319,7 +319,7 @@ def _restart_history(seen: _Seen) -> Fact[tuple[Start, ...]]:
     first, last = min(seen.entries.offsets), max(seen.entries.offsets)
     return Known(
         value=signs,
-        read_from=(f"offsets/{first}", f"offsets/{last}"),
+        read_from=tuple(dict.fromkeys((f"offsets/{first}", f"offsets/{last}"))),
         inferred="no run record and no event log: only what the times and settings of the offset"
         " log show, which misses restarts that were quick",
     )

@@ -63,6 +63,8 @@ def seen(
         found.append(
             SourceSeen(
                 name=source.source,
+                batch=planned[0],
+                after=before[0] if before else None,
                 kind=consumed.source,
                 or_kinds=_or_kinds(end),
                 described=told,
@@ -90,9 +92,14 @@ def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
 
 
 def _start(source: SourceOffset | None, began: Json, described: str) -> Offset:
-    """Where a batch begins: at the end of the one before, or where a Kafka source began."""
+    """Where a batch begins: at the end of the one before, or where the source began."""
     if source is not None:
         return source_offset.decode(source.offset, described=described)
+    return beginning(began, described)
+
+
+def beginning(began: Json, described: str) -> Offset:
+    """Where the first batch begins: Kafka tells it in its own folder."""
     first = source_offset.decode(began, described=described)
     return first if isinstance(first, KafkaOffset | EventHubsOffset) else NoOffset()
 

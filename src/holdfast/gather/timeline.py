@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
+from holdfast.gather import origins
 from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import BatchSeen, Committed
+from holdfast.model.evidence import BatchSeen, Committed, SourceSeen
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import NoOffset, Offset
@@ -15,27 +16,31 @@ _NO_TIME = Unknown(reason="the offset entry has no time")
 _NO_OFFSETS = Unknown(reason="the offset entry cannot be read")
 _NOT_COMMITTED = Unknown(reason="not committed")
 _COPIED = Unknown(reason="the files of the commits are younger than the batches after them")
+_COPIED_ENTRY = Unknown(reason="its offset entry was written long after its time, as a copy is")
 _SLACK_MS = 5_000
-_NOT_COUNTED = Unknown(reason="the offsets of its sources do not count records")
+_LONGEST_PLANNING_MS = 60_000
+_NOT_COUNTED = Unknown(reason="the offsets of its sources do not count alike")
 _NOT_RECORDED = Unknown(reason="no run record or event log tells")
-_COUNTED = frozenset({"offsets", "records"})
 _COUNTED_BATCHES = 32
 _NOT_LOOKED_AT = Unknown(reason=f"only the newest {_COUNTED_BATCHES} batches are counted")
 _NO_BEFORE = Unknown(reason="the entry before it was not read")
 
 
-def recent(tree: Tree, entries: Entries, rows: Mapping[BatchId, int]) -> tuple[BatchSeen, ...]:
-    """The batches whose entries were read, oldest first."""
+def recent(
+    tree: Tree, entries: Entries, rows: Mapping[BatchId, int], sources: Sequence[SourceSeen]
+) -> tuple[BatchSeen, ...]:
+    """The batches whose entries were read, oldest first; `sources` as the newest one has them."""
     ids = sorted({*entries.offsets, *entries.damaged_offsets})
     times = _commit_times(tree, entries)
-    counted = _counted(tree, entries, ids[-_COUNTED_BATCHES:])
+    counted = _counted(tree, entries, ids[-_COUNTED_BATCHES:], sources)
     return tuple(
         BatchSeen(
             batch=batch,
             planned_ms=_planned(entries.offsets.get(batch)),
             committed_ms=times.get(batch, _NOT_COMMITTED),
             rows=rows.get(batch, _NOT_RECORDED),
-            records=counted.get(batch, _NOT_LOOKED_AT),
+            records=counted.get(batch, (_NOT_LOOKED_AT, ""))[0],
+            unit=counted.get(batch, (_NOT_LOOKED_AT, ""))[1],
             watermark_ms=entries.offsets[batch].watermark_ms
             if batch in entries.offsets
             else _NO_OFFSETS,
@@ -48,12 +53,18 @@ def recent(tree: Tree, entries: Entries, rows: Mapping[BatchId, int]) -> tuple[B
 def _commit_times(tree: Tree, entries: Entries) -> Mapping[BatchId, int | Unknown]:
     """When commits were written, by the times of their files, unless these cannot be right.
 
-    Spark plans a batch after it has committed the one before. Where files are younger than that,
-    they were copied, and their times tell when.
+    Spark plans a batch after it has committed the one before, and writes an offset entry as soon
+    as it has planned it. Where files are younger than that, they were copied, and their times
+    tell when.
     """
-    times = {BatchId(batch): at for batch, at in tree.commits.modified_ms.items()}
-    for batch, at in times.items():
-        following = entries.offsets.get(BatchId(batch + 1))
+    times: dict[BatchId, int | Unknown] = {}
+    for number, at in tree.commits.modified_ms.items():
+        batch = BatchId(number)
+        entry = entries.offsets.get(batch)
+        late = tree.offsets.modified_ms.get(batch, 0) - _LONGEST_PLANNING_MS
+        times[batch] = _COPIED_ENTRY if entry and 0 < entry.timestamp_ms < late else at
+    for number, at in tree.commits.modified_ms.items():
+        following = entries.offsets.get(BatchId(number + 1))
         if following and 0 < following.timestamp_ms < at - _SLACK_MS:
             return dict.fromkeys(times, _COPIED)
     return times
@@ -73,26 +84,39 @@ def _standing(batch: BatchId, tree: Tree, entries: Entries) -> Committed:
     return Committed.YES if batch in tree.commits.ids else Committed.NO
 
 
-def _counted(tree: Tree, entries: Entries, ids: Sequence[BatchId]) -> dict[BatchId, int | Unknown]:
-    """How many records each batch took, over all of its sources, if they count records."""
-    found: dict[BatchId, int | Unknown] = {}
-    before: Mapping[str, Offset] | None = {} if ids[:1] == [0] == [tree.offsets.ids.first] else None
+_Count = tuple[int | Unknown, str]
+
+
+def _counted(
+    tree: Tree, entries: Entries, ids: Sequence[BatchId], sources: Sequence[SourceSeen]
+) -> dict[BatchId, _Count]:
+    """How far each batch went, over all of its sources, if these count in the same unit."""
+    found: dict[BatchId, _Count] = {}
+    told = {one.name: one.described for one in sources}
+    before: Mapping[str, Offset] | None = None
+    if ids[:1] == [0] == [tree.offsets.ids.first]:
+        before = {one.name: origins.beginning(one.began, one.described) for one in sources}
     for batch in ids:
         entry = entries.offsets.get(batch)
         if entry is None:
-            found[batch], before = _NO_OFFSETS, None
+            found[batch], before = (_NO_OFFSETS, ""), None
             continue
-        ends = {one.source: source_offset.decode(one.offset) for one in entry.sources}
-        found[batch] = _NO_BEFORE if before is None else _total(before, ends)
+        ends = {
+            one.source: source_offset.decode(one.offset, described=told.get(one.source, ""))
+            for one in entry.sources
+        }
+        found[batch] = (_NO_BEFORE, "") if before is None else _total(before, ends)
         before = ends
     return found
 
 
-def _total(starts: Mapping[str, Offset], ends: Mapping[str, Offset]) -> int | Unknown:
-    total = 0
+def _total(starts: Mapping[str, Offset], ends: Mapping[str, Offset]) -> _Count:
+    total, units = 0, set()
     for name, end in ends.items():
         consumed = source_offset.between(starts.get(name, NoOffset()), end)
-        if isinstance(consumed.total, Unknown) or consumed.unit not in _COUNTED:
-            return _NOT_COUNTED
-        total += consumed.total
-    return total
+        if isinstance(consumed.total, Unknown):
+            return _NOT_COUNTED, ""
+        if consumed.unit or consumed.total:
+            total += consumed.total
+            units.add(consumed.unit)
+    return (total, units.pop()) if len(units) == 1 else (_NOT_COUNTED, "")

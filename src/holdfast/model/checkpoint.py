@@ -20,7 +20,7 @@ class FileKind(StrEnum):
     OFFSETS = "offsets"
     COMMITS = "commits"
     SOURCE_LOG = "source log"
-    SOURCE_COMPACT = "source log, compacted"
+    SOURCE_COMPACT = "compacted source log"
     SOURCE_PRIVATE = "private to a source"
     STATE_DELTA = "state delta"
     STATE_SNAPSHOT = "state snapshot"

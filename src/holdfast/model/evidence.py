@@ -89,25 +89,33 @@ class Committed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSeen:
-    """One batch of the timeline; times and rows only where something tells them."""
+    """One batch of the timeline; times and rows only where something tells them.
+
+    `rows` are what Spark counted. `records` are what the offsets of the sources number, in `unit`:
+    no more than a bound of the rows, and for some sources something else.
+    """
 
     batch: BatchId
     planned_ms: int | Unknown
     committed_ms: int | Unknown
     rows: int | Unknown
     records: int | Unknown
+    unit: str
     watermark_ms: int | Unknown
     standing: Committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSeen:
-    """One source: where it stands, and what the last planned batch takes from it.
+    """One source: where it stands, and what it gave between the ends of two batches.
 
-    `or_kinds` are other sources that write offsets of the same shape, where nothing tells which.
+    `batch` is the last of the range, `after` the one before it. `or_kinds` are other sources that
+    write offsets of the same shape, where nothing tells which.
     """
 
     name: str
+    batch: BatchId
+    after: BatchId | None
     kind: str
     or_kinds: tuple[str, ...]
     described: str

@@ -5,6 +5,7 @@ words.py       amounts and times as people write them
 verdict.py     evidence -> one sentence
 document.py    evidence -> JSON, as `inspect.schema.json` describes it
 text.py        evidence -> lines with styles
+wrap.py        lines -> lines no wider than a terminal
 markdown.py    evidence -> a page for an incident ticket
 html.py        evidence -> one file with charts
 charts.py      numbers -> SVG

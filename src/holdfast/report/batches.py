@@ -10,8 +10,7 @@ from holdfast.report.text import Line, Part, Style
 
 def lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
     """The lines of the report, without secrets."""
-    for line in _lines(detail, compared=compared):
-        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+    return text.clean(_lines(detail, compared=compared))
 
 
 def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:

@@ -61,7 +61,8 @@ def share(shown: Sequence[Bar], about: str) -> str:
     total = sum(bar.value for bar in shown)
     if not total:
         return ""
-    parts = [f'<svg viewBox="0 0 {_WIDTH} 18" role="img" aria-label="{escape(about)}">']
+    frame = f'<svg class="band" viewBox="0 0 {_WIDTH} 18" role="img" aria-label="{escape(about)}">'
+    parts = [frame]
     x = 0.0
     for index, bar in enumerate(shown):
         width = _WIDTH * bar.value / total

@@ -7,7 +7,7 @@ from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import redact, words
 from holdfast.report.diagnosis import JUDGED, finding
-from holdfast.report.text import Line, Part, Style
+from holdfast.report.text import Line, Part, Style, clean
 
 FORMAT = 1
 _WORST = (Judgement.UNSAFE, Judgement.UNDEFINED, Judgement.UNKNOWN, Judgement.SAFE)
@@ -66,8 +66,7 @@ def lines(checks: Sequence[Check]) -> Iterator[Line]:
     for index, check in enumerate(checks):
         if index:
             yield ()
-        for line in _lines(check):
-            yield tuple(Part(redact.text(part.text), part.style) for part in line)
+        yield from clean(_lines(check))
 
 
 def _lines(check: Check) -> Iterator[Line]:

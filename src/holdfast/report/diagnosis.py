@@ -9,7 +9,7 @@ from holdfast.model.restart import Restart, Runs, SourceRange, Stage, StartError
 from holdfast.model.source_offset import Consumed
 from holdfast.model.version import VERSION
 from holdfast.report import redact, words
-from holdfast.report.text import Line, Part, Style
+from holdfast.report.text import Line, Part, Style, clean
 
 FORMAT = 1
 _MOST_LINES = 8
@@ -122,8 +122,7 @@ def _known(shown: int | Unknown) -> int | None:
 
 def lines(diagnosis: Diagnosis) -> Iterator[Line]:
     """Every line for people, without secrets."""
-    for line in _lines(diagnosis):
-        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+    return clean(_lines(diagnosis))
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
@@ -174,7 +173,7 @@ def _restart_lines(shown: Restart) -> Iterator[Line]:
     for one in shown.ranges:
         yield from _range_lines(one)
     if not isinstance(shown.watermark_ms, Unknown) and shown.watermark_ms > 0:
-        yield (Part(f"  watermark {words.moment(shown.watermark_ms)}"),)
+        yield (Part(f"  watermark {words.moment(shown.watermark_ms)} UTC"),)
     for load in shown.state:
         missing = f", missing in {words.plural(len(load.missing), 'store')}" if load.missing else ""
         yield (

@@ -98,7 +98,7 @@ def fact(shown: Fact[T], value: Callable[[T], Json]) -> Json:
 def _facts(evidence: Evidence) -> Json:
     raw = {one.name: one.raw for one in evidence.sources}
     return {
-        "location": fact(evidence.location, str),
+        "checkpoint_location": fact(evidence.location, str),
         "query_id": fact(evidence.query_id, str),
         "source_offsets": fact(evidence.source_offsets, lambda held: {k: raw[k] for k in held}),
         "sink": fact(evidence.sink, str),
@@ -116,6 +116,8 @@ def source(shown: SourceSeen) -> Json:
     """One source with what a batch took from it."""
     return {
         "name": shown.name,
+        "batch": shown.batch,
+        "after": shown.after,
         "kind": shown.kind,
         "or_kinds": list(shown.or_kinds),
         "description": shown.described,
@@ -156,6 +158,7 @@ def _batch(shown: BatchSeen) -> Json:
         "committed_at": words.instant(shown.committed_ms),
         "rows": _number(shown.rows),
         "records": _number(shown.records),
+        "unit": shown.unit,
         "watermark_ms": _number(shown.watermark_ms),
         "standing": shown.standing.value,
     }

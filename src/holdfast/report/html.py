@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import dropwhile
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import (
@@ -47,7 +48,7 @@ def of(evidence: Evidence) -> str:
 def _sections(evidence: Evidence) -> Iterator[str]:
     found = verdict.of(evidence)
     yield f"<header><h1>{_text(evidence.location.value)}</h1>"
-    yield f'<p class="verdict {found.level.value}">{_text(found.text)}</p></header>'
+    yield f'<p class="verdict {found.level.value}">{_marked(found.text)}</p></header>'
     yield _numbers(evidence)
     yield _section("Nine facts", _facts(evidence))
     yield from _batches(evidence.timeline[-_MOST_BATCHES:])
@@ -82,16 +83,15 @@ def _numbers(evidence: Evidence) -> str:
 def _facts(evidence: Evidence) -> str:
     lines = (
         f'<tr><th scope="row">{row.name}</th><td><span class="status {row.status}">{row.status}'
-        f"</span></td><td>{_text(row.value)}{_note(row.note)}{_note(row.inferred)}</td></tr>"
+        f"</span></td><td>{_text(row.value)}{_note(row.note)}"
+        f"{_note(f'inferred: {row.inferred}' if row.inferred else '')}</td></tr>"
         for row in rows.facts(evidence)
     )
     return f'<table class="facts">{"".join(lines)}</table>'
 
 
 def _note(note: str) -> str:
-    """A note; what is in backticks is code."""
-    marked = _CODE.sub(r"<code>\1</code>", _text(note))
-    return f"<small>{marked}</small>" if note else ""
+    return f"<small>{_marked(note)}</small>" if note else ""
 
 
 def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
@@ -109,35 +109,46 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
         highest = words.duration(max(ms or 0 for _, ms in took))
         chart = charts.bars(drawn, highest, "time from plan to commit, by batch")
         yield _section("Time from plan to commit", chart)
-    counted = [(one, rows.rows_of(one)) for one in shown]
-    if any(isinstance(count, int) and count for _, count in counted):
-        drawn = [
-            Bar(
-                value=count if isinstance(count, int) else 0,
-                label=str(one.batch),
-                title=f"batch {one.batch}: {words.number(count)} rows",
-                style="bar rows",
-            )
-            for one, count in counted
-        ]
-        highest = words.number(max(count for _, count in counted if isinstance(count, int)))
-        yield _section("Rows", charts.bars(drawn, highest, "rows by batch"))
+    yield from _consumed(shown)
     if shown:
         yield _section("Batches", _listed(shown[-_MOST_LISTED:]))
 
 
+def _consumed(shown: Sequence[BatchSeen]) -> Iterator[str]:
+    """A chart of rows where Spark has counted any, or else of what the newest offsets number."""
+    told = [(one.batch, *rows.consumed(one)) for one in shown]
+    counted = list(dropwhile(lambda one: isinstance(one[1], Unknown), told))
+    units = [unit for _, count, unit in counted if isinstance(count, int) and count]
+    if not units:
+        return
+    chosen = "rows" if "rows" in units else units[-1]
+    values = [
+        count if unit == chosen and isinstance(count, int) else 0 for _, count, unit in counted
+    ]
+    drawn = [
+        Bar(
+            value=value,
+            label=str(batch),
+            title=f"batch {batch}: {rows.amount(count, unit)}",
+            style="bar rows",
+        )
+        for value, (batch, count, unit) in zip(values, counted, strict=True)
+    ]
+    chart = charts.bars(drawn, words.number(max(values)), f"{chosen} by batch")
+    yield _section(f"{chosen.capitalize()} by batch", chart)
+
+
 def _listed(shown: Sequence[BatchSeen]) -> str:
     """The newest batches, the newest first."""
-    names = ("batch", "planned", "standing", "rows", "took")
+    names = ("batch", "planned (UTC)", "standing", "consumed", "took")
     head = "".join(f"<th>{name}</th>" for name in names)
     lines = (
         f"<tr><td>{one.batch}</td><td>{words.moment(one.planned_ms)}</td>"
         f'<td class="{_STANDINGS[one.standing]}">{one.standing.value}</td>'
-        f"<td>{words.number(rows.rows_of(one))}</td>"
-        f"<td>{'-' if took is None else words.duration(took)}</td></tr>"
-        for one, took in ((one, rows.took_ms(one)) for one in reversed(shown))
+        f"<td>{rows.amount(*rows.consumed(one))}</td><td>{rows.took(one)}</td></tr>"
+        for one in reversed(shown)
     )
-    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+    return f'<table class="batches"><tr>{head}</tr>{"".join(lines)}</table>'
 
 
 def _source(shown: SourceSeen) -> str:
@@ -152,9 +163,10 @@ def _source(shown: SourceSeen) -> str:
     files = "".join(f"<li>{_text(path)}</li>" for path in shown.files)
     listed = f'<ul class="files">{files}</ul>' if files else ""
     about = f"<p>{_text(shown.described)}</p>" if shown.described else ""
+    table = f"<table>{head}{lines}</table>" if lines else ""
     return _section(
         f"Source {_text(shown.name)}: {_text(rows.kind(shown))}",
-        f"{about}<table>{head}{lines}</table>{listed}",
+        f"{about}<p>{rows.gave(shown)}</p>{table}{listed}",
     )
 
 
@@ -171,7 +183,9 @@ def _operator(shown: OperatorSeen) -> str:
     ]
     highest = words.size(max((store.bytes for store in shown.stores), default=0))
     about = rows.state(shown)
-    chart = charts.bars(drawn, highest, "bytes by partition")
+    several = any(store.store != "default" for store in shown.stores)
+    title = "Bytes by partition and store" if several else "Bytes by partition"
+    chart = _titled(title, charts.bars(drawn, highest, title.lower()))
     return _section(
         f"Operator {shown.operator}: {_text(name)}",
         f"<p>{_text(about)}</p>{chart}{_schema(shown)}",
@@ -180,14 +194,11 @@ def _operator(shown: OperatorSeen) -> str:
 
 def _schema(shown: OperatorSeen) -> str:
     lines = "".join(
-        f"<tr><td>{_text(store)}</td><td>{_text(family.name)}</td>"
-        f"<td>{_text(', '.join(f'{c.name} {c.type}' for c in family.key))}</td>"
-        f"<td>{_text(', '.join(f'{c.name} {c.type}' for c in family.value))}</td></tr>"
-        for store, families in shown.schema.items()
-        for family in families
+        f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>"
+        for row in rows.schema(shown)
     )
     head = "<tr><th>store</th><th>column family</th><th>key</th><th>value</th></tr>"
-    return f"<table>{head}{lines}</table>" if lines else ""
+    return _titled("State schema", f"<table>{head}{lines}</table>" if lines else "")
 
 
 def _restarts(evidence: Evidence) -> Iterator[str]:
@@ -201,7 +212,7 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
         f"{_note(one.error.splitlines()[0] if one.error else '')}</td></tr>"
         for one in history.value
     )
-    head = "<tr><th>when</th><th>told by</th><th>first batch</th><th>Spark</th><th></th></tr>"
+    head = "<tr><th>when (UTC)</th><th>told by</th><th>first batch</th><th>Spark</th><th></th></tr>"
     yield _section("Restarts", f"<table>{head}{lines}</table>")
 
 
@@ -241,12 +252,21 @@ def _rest(evidence: Evidence) -> Iterator[str]:
 
 
 def _list(shown: Iterable[str]) -> str:
-    return f'<ul class="files">{"".join(f"<li>{_text(one)}</li>" for one in shown)}</ul>'
+    return f'<ul class="files">{"".join(f"<li>{_marked(one)}</li>" for one in shown)}</ul>'
+
+
+def _titled(title: str, body: str) -> str:
+    return f"<h3>{title}</h3>{body}" if body else ""
 
 
 def _section(title: str, body: str) -> str:
     return f"<section><h2>{title}</h2>{body}</section>"
 
 
+def _marked(shown: str) -> str:
+    """A text; what is in backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", _text(shown))
+
+
 def _text(shown: str) -> str:
-    return escape(redact.text(shown))
+    return escape(redact.shown(shown))

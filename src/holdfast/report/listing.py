@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.model.evidence import CheckpointRow, Known
 from holdfast.model.json import Json
 from holdfast.report import document, redact, verdict, words
+from holdfast.report.markdown import cell
 from holdfast.report.text import Line, Part, Style
 from holdfast.report.verdict import Level
 
@@ -13,14 +14,19 @@ _STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Styl
 
 def lines(rows: Sequence[CheckpointRow], base: str) -> Iterator[Line]:
     """One line a checkpoint: where, which query, how far, how it stands."""
-    names = [_name(row, base) for row in rows]
-    width = max(len(name) for name in names)
-    yield (Part(words.plural(len(rows), "checkpoint"), Style.HEAD), Part(f" below {base}"))
+    yield (
+        Part(words.plural(len(rows), "checkpoint"), Style.HEAD),
+        Part(f" below {redact.shown(base)}"),
+    )
+    names = [redact.shown(_name(row, base)) for row in rows]
+    width = max(len(name) for name in ("checkpoint", *names))
+    head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
+    yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
         found = verdict.of_batches(row.batches)
         yield (
-            Part(redact.text(f"  {name:<{width}}  {_query(row):<36}  ")),
-            Part(f"{words.moment(row.changed_ms)}  ", Style.DIM),
+            Part(f"  {name:<{width}}  {_query(row):<36}  "),
+            Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
             Part(found.text, _STYLES[found.level]),
         )
 
@@ -39,17 +45,17 @@ def of(rows: Sequence[CheckpointRow], base: str) -> Json:
 def markdown(rows: Sequence[CheckpointRow], base: str) -> str:
     """The same as a table for a ticket."""
     lines = [
-        f"# {words.plural(len(rows), 'checkpoint')} below `{base}`",
+        f"# {words.plural(len(rows), 'checkpoint')} below `{cell(base)}`",
         "",
-        "| checkpoint | query id | last change | standing |",
+        "| checkpoint | query id | changed (UTC) | standing |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| `{_name(row, base)}` | `{_query(row)}` | {words.moment(row.changed_ms)} |"
+        f"| `{cell(_name(row, base))}` | `{_query(row)}` | {words.moment(row.changed_ms)} |"
         f" {verdict.of_batches(row.batches).text} |"
         for row in rows
     ]
-    return redact.text("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _row(row: CheckpointRow) -> Json:

@@ -11,10 +11,12 @@ secret, or when it stands in a text where secrets stand:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from holdfast.model.json import Json
 
 REDACTED = "(redacted)"
+_SHORTEST = 12
 
 _NAME = (
     r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|sasl\.jaas|jaas|private.?key|"
@@ -27,24 +29,38 @@ _HARMLESS = re.compile(
     r"(?i)(?:\.|^)(?:location|type|format|class|enabled|mechanism|provider|protocol|version|"
     r"partitions|algorithm|host|port|topic)$|shuffle|tokeni[sz]er|\.providerClass$|^keystore$"
 )
-# What follows a name: an equals sign or colon, and a value in quotes, in escaped quotes, or bare.
-_VALUE = re.compile(
-    r"""\\?["']?\s*[=:]\s*(?P<value>\\"(?:[^"\\]|\\(?!"))*+\\"|"(?:\\.|[^"\\])*+"|'[^']*+'|(?:\(redacted\)|[^\s,;&"'}\])])++)"""
-)
+# What stands between a name and its value, and what a value begins with where it is no bare word.
+_GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*[=:]\s*""")
+_QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
+_MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[{}\[\]]""")
+_BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'}\])])++""")
+_AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
+_WORDS = frozenset({"null", "true", "false"})
+# A topic may be called as a secret is. What it holds are partitions and their offsets.
+_OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
+# Also what turns the direction of a text, which could make it read as another one.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _LETTER = re.compile(r"[\w.\-]")
-# No scheme in front: looking for one from every letter of a long text would take for ever.
-_USER_INFO = re.compile(r"://[^/\s@:]*+:[^/\s@]++@")
+# No scheme in front: looking for one from every letter of a long text would take for ever. A key
+# of S3 may hold slashes; a number with a slash after it is a port.
+_USER_INFO = re.compile(
+    r"://[^/\s@:]*+:(?!\d+(?:[^\w\-.~%+=@:]|$))[^\s@]{1,1024}+@(?:[^\s@/]{1,256}+@)*+"
+)
+# The same, cut before the `@`.
+_CUT_USER_INFO = re.compile(r"://[^/\s@:\[]*+:(?![\d/\\])[^\s@`…]{1,1024}+(?=[`…])")
 _LOOKS = (
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    # Keys may be cut where a reason shows only the beginning of a line.
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{8,}\b"),
     re.compile(r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?"),
     re.compile(r"(?i)\bbearer\s+[\w.\-~+/]{8,}=*"),
     re.compile(r"(?i)(?<=[?&])(?:sig|x-amz-(?:signature|security-token|credential))=[^&\s\"']+"),
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"),
     re.compile(r"LoginModule\s+(?:required|requisite|sufficient|optional)\b[^;\n]*;?"),
-    re.compile(r"\b(?:dapi[0-9a-f]{32}|gh[pousr]_\w{36,}|xox[abprs]-[\w\-]{10,})\b"),
+    re.compile(r"\b(?:dapi[0-9a-f]{8,}|gh[pousr]_\w{16,}|xox[abprs]-[\w\-]{10,})"),
 )
 
 
+@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret."""
     return bool(_SECRET_NAME.search(name)) and not _HARMLESS.search(name)
@@ -52,12 +68,18 @@ def is_secret(name: str) -> bool:
 
 def text(shown: str) -> str:
     """A text without the secrets that can be told from it."""
-    if not shown or shown.isalnum():
+    if len(shown) < _SHORTEST and shown.isalnum():
         return shown
     for look in _LOOKS:
         shown = look.sub(REDACTED, shown)
     shown = _USER_INFO.sub(f"://{REDACTED}@", shown)
+    shown = _CUT_USER_INFO.sub(f"://{REDACTED}", shown)
     return "".join(_without_values(shown))
+
+
+def shown(given: str) -> str:
+    """A text for people: without secrets, and with nothing in it that a terminal would obey."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text(given))
 
 
 def _without_values(shown: str) -> Iterator[str]:
@@ -72,20 +94,78 @@ def _without_values(shown: str) -> Iterator[str]:
         while _LETTER.match(shown, end):
             end += 1
         looked = end
-        given = _VALUE.match(shown, end)
+        given = _GIVEN.match(shown, end)
         if given is None or not is_secret(shown[start:end]):
             continue
-        if shown.startswith(REDACTED, given.start("value")):
+        stop, quote = _value(shown, given)
+        if stop == given.end():
             continue
-        yield shown[done : given.start("value")]
-        yield _masked(given["value"])
-        done = looked = given.end()
+        yield shown[done : given.end()]
+        yield f"{quote}{REDACTED}{quote}"
+        done = looked = stop
     yield shown[done:]
 
 
-def _masked(found: str) -> str:
-    quote = next((mark for mark in ('\\"', '"', "'") if found.startswith(mark)), "")
-    return f"{quote}{REDACTED}{quote}"
+def _value(shown: str, given: re.Match[str]) -> tuple[int, str]:
+    """Where the value of a name ends, and the quotes for what takes its place.
+
+    It ends where it began where there is nothing to take out.
+    """
+    at = given.end()
+    opened = _QUOTE.match(shown, at)
+    if opened:
+        stop = _text_end(shown, opened)
+        nothing = shown[opened.end() : stop] in (opened[0], REDACTED + opened[0])
+        return (at if nothing else stop), opened[0]
+    if shown[at : at + 1] in ("{", "["):
+        stop = _nested_end(shown, at)
+        return (at if _OFFSETS.fullmatch(shown, at, stop) else stop), given["quote"]
+    bare = _BARE.match(shown, at)
+    if bare is None or bare[0] in _WORDS or bare[0].startswith(REDACTED):
+        return at, ""
+    return bare.end(), given["quote"]
+
+
+def _text_end(shown: str, opened: re.Match[str]) -> int:
+    """The end of a text in quotes, which may be a text inside of another one, or cut.
+
+    A quote closes the text that one with as many backslashes has opened. With more it is part of
+    the text; with fewer it closes the text outside.
+    """
+    depth, closing = len(opened[1]), opened[2]
+    for found in _QUOTE.finditer(shown, opened.end()):
+        if found[2] != closing:
+            continue
+        if len(found[1]) < depth:
+            return found.start()
+        if len(found[1]) % (2 * depth + 2) == depth:
+            return found.end()
+    return _cut_end(shown, opened.end())
+
+
+def _nested_end(shown: str, at: int) -> int:
+    """The end of an object or a list, which may be cut."""
+    depth, position = 0, at
+    while found := _MARK.search(shown, position):
+        position = found.end()
+        if found[2]:
+            position = _text_end(shown, found)
+            continue
+        depth += 1 if found[0] in "{[" else -1
+        if depth == 0:
+            return position
+    return _cut_end(shown, at)
+
+
+def _cut_end(shown: str, at: int) -> int:
+    """Where a value ends that is nowhere closed: with the text, or the backticks around it.
+
+    The value may hold a backtick itself, so that only one is taken for the end that closes another
+    in front of the value, and that words follow.
+    """
+    last = shown.rfind("`", at)
+    around = shown.count("`", 0, at) % 2 and last >= 0 and _AFTER.fullmatch(shown, last + 1)
+    return last if around else len(shown)
 
 
 def value(shown: Json) -> Json:
@@ -93,16 +173,38 @@ def value(shown: Json) -> Json:
     if isinstance(shown, str):
         return text(shown)
     if isinstance(shown, Mapping):
-        return {key: _member(key, one) for key, one in shown.items()}
+        return {_key(key): _member(key, one) for key, one in shown.items()}
     if isinstance(shown, Sequence):
         return [value(one) for one in shown]
     return shown
 
 
+@lru_cache(maxsize=1024)
+def _key(name: str) -> str:
+    """The same few names stand in every row of a long report."""
+    return text(name)
+
+
 def _member(name: str, shown: Json) -> Json:
-    if is_secret(name) and isinstance(shown, str) and shown:
-        return REDACTED
-    return value(shown)
+    return _hidden(shown) if is_secret(name) else value(shown)
+
+
+def _counts(shown: Json) -> bool:
+    """Whether these are partitions and their offsets, of a topic that is called as a secret is."""
+    return isinstance(shown, Mapping) and all(
+        name.isdecimal() and isinstance(one, int) for name, one in shown.items()
+    )
+
+
+def _hidden(shown: Json) -> Json:
+    """What is below the name of a secret: its shape, and nothing that it holds."""
+    if _counts(shown):
+        return shown
+    if isinstance(shown, Mapping):
+        return {_key(key): _hidden(one) for key, one in shown.items()}
+    if isinstance(shown, Sequence) and not isinstance(shown, str):
+        return [_hidden(one) for one in shown]
+    return shown if shown is None or isinstance(shown, bool) or shown == "" else REDACTED
 
 
 def settings(shown: Mapping[str, str]) -> dict[str, str]:

@@ -67,9 +67,37 @@ def took_ms(shown: BatchSeen) -> int | None:
     return took if took >= 0 else None
 
 
-def rows_of(shown: BatchSeen) -> int | Unknown:
-    """The rows of a batch, by its records, or else by the offsets of its sources."""
-    return shown.records if isinstance(shown.rows, Unknown) else shown.rows
+def consumed(shown: BatchSeen) -> tuple[int | Unknown, str]:
+    """The rows of a batch as Spark counted them, or else what its offsets number, and the unit."""
+    return (shown.records, shown.unit) if isinstance(shown.rows, Unknown) else (shown.rows, "rows")
+
+
+def amount(count: int | Unknown, unit: str) -> str:
+    """How many of a unit, or a dash."""
+    if isinstance(count, Unknown) or not unit:
+        return "-"
+    return words.plural(count, unit.removesuffix("s"))
+
+
+def took(shown: BatchSeen) -> str:
+    """The time from the plan of a batch to its commit, or a dash."""
+    ms = took_ms(shown)
+    return "-" if ms is None else words.duration(ms)
+
+
+def batches(shown: SourceSeen) -> str:
+    """Which batches a source's range belongs to."""
+    if shown.after is None:
+        return "batch 0" if shown.batch == 0 else f"up to batch {shown.batch}"
+    if shown.after + 1 >= shown.batch:
+        return f"batch {shown.batch}"
+    return f"batches {shown.after + 1} to {shown.batch}"
+
+
+def gave(shown: SourceSeen) -> str:
+    """Which batches a source's range belongs to, and how much lies in it."""
+    total = amount(shown.consumed.total, shown.consumed.unit)
+    return batches(shown) if total == "-" else f"{batches(shown)}: {total}"
 
 
 def _held(shown: Fact[str]) -> str:
@@ -104,6 +132,15 @@ def _counted(starts: Sequence[Start]) -> str:
     if signs or not recorded:
         parts.append(words.plural(signs, "sign of a restart", "signs of a restart"))
     return ", ".join(parts)
+
+
+def schema(shown: OperatorSeen) -> Iterator[tuple[str, str, str, str]]:
+    """What the stores of an operator hold: store, column family, key and value."""
+    for store, families in shown.schema.items():
+        for family in families:
+            key = ", ".join(f"{c.name} {c.type}" for c in family.key)
+            value = ", ".join(f"{c.name} {c.type}" for c in family.value)
+            yield store, family.name, key, value
 
 
 def state(shown: OperatorSeen) -> str:

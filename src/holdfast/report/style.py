@@ -19,6 +19,8 @@ main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
 h1 { font: 600 1.15rem/1.4 ui-monospace, "SF Mono", Menlo, Consolas, monospace; margin: 0;
   overflow-wrap: anywhere; }
 h2 { font-size: .95rem; margin: 0 0 .75rem; }
+h3 { font-size: .8rem; font-weight: 600; color: var(--soft); margin: .75rem 0 .4rem; }
+code { font: .92em ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .verdict { font-size: 1.25rem; line-height: 1.35; margin: .5rem 0 1.5rem; font-weight: 600; }
 .good { color: var(--good); } .careful { color: var(--careful); } .bad { color: var(--bad); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
@@ -40,7 +42,9 @@ small { display: block; font-size: .8rem; }
   white-space: nowrap; }
 .status.known { color: var(--good); } .status.absent { color: var(--soft); }
 .status.unknown { color: var(--careful); } .status.unreadable { color: var(--bad); }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; min-width: 34rem; height: auto; }
+svg.band { min-width: 0; }
+.batches td { white-space: nowrap; }
 .axis { stroke: var(--soft); stroke-width: 1; } .grid { stroke: var(--line); stroke-width: 1; }
 .tick { font-size: 11px; fill: var(--soft); }
 rect.bar { fill: var(--bar); } rect.rows { fill: var(--rows); }
@@ -62,4 +66,11 @@ rect:hover { opacity: .75; }
 table + .files, p + svg { margin-top: .75rem; }
 p { margin: 0 0 .5rem; }
 footer { font-size: .8rem; }
+@media (max-width: 40rem) {
+  .facts tr { display: grid; grid-template-columns: 1fr auto; border-top: 1px solid var(--line);
+    padding: .3rem 0; }
+  .facts tr:first-child { border-top: 0; }
+  .facts th, .facts td { border-top: 0; width: auto; padding: 0; }
+  .facts td:last-child { grid-column: 1 / -1; }
+}
 """

@@ -12,7 +12,7 @@ def lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]
         yield (Part("no rows", Style.DIM),)
         return
     used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
-    shown = [[redact.text(row[index]) for index in used] for row in rows]
+    shown = [[redact.shown(row[index]) for index in used] for row in rows]
     names = [heads[index] for index in used]
     widths = [max(len(row[i]) for row in [names, *shown]) for i in range(len(used))]
     yield (Part(_line(names, widths), Style.HEAD),)

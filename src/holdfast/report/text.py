@@ -3,7 +3,8 @@
 A line is a row of parts, each with a style; the edge paints them or leaves them plain.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,7 +24,11 @@ from holdfast.report.verdict import Level
 
 _RECENT = 12
 _MOST_LINES = 8
-_BAR = 24
+_MOST_SCHEMA = 16
+_BAR = 16
+_LEFT = (1, 2)
+_WIDEST = 60
+_NUMBER = re.compile(r"[+-]?[\d,]*")
 _LABELS = 22
 
 
@@ -59,8 +64,13 @@ _STANDINGS = {
 
 def of(evidence: Evidence) -> Iterator[Line]:
     """Every line of the report, without secrets."""
-    for line in _lines(evidence):
-        yield tuple(Part(redact.text(part.text), part.style) for part in line)
+    return clean(_lines(evidence))
+
+
+def clean(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines without secrets, and with nothing in them that a terminal would obey."""
+    for line in lines:
+        yield tuple(Part(redact.shown(part.text), part.style) for part in line)
 
 
 def plain(lines: Iterator[Line]) -> str:
@@ -112,26 +122,39 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
             Style.DIM,
         ),
     )
-    longest = max((rows.took_ms(one) or 0 for one in shown), default=0)
-    width = max(len(str(one.batch)) for one in shown)
-    standing = max(len(one.standing.value) for one in shown)
-    for one in shown:
-        yield _timeline(one, longest, (width, max(standing, 10)))
+    yield from _timeline(shown)
 
 
-def _timeline(shown: BatchSeen, longest: int, widths: tuple[int, int]) -> Line:
-    took = rows.took_ms(shown)
-    bar = "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
-    records = rows.rows_of(shown)
-    return (
-        Part(f"  {shown.batch:>{widths[0]}}  {words.moment(shown.planned_ms):<19}  "),
-        Part(f"{shown.standing.value:<{widths[1]}}", _STANDINGS[shown.standing]),
-        Part(
-            f"{words.number(records):>14} {'rows' if not isinstance(records, Unknown) else '':<4}"
-        ),
-        Part(f"{words.duration(took) if took is not None else '-':>9}  "),
-        Part(bar, Style.DIM),
-    )
+def _timeline(shown: Sequence[BatchSeen]) -> Iterator[Line]:
+    heads = ("batch", "planned (UTC)", "standing", "consumed", "took")
+    cells = [
+        (
+            str(one.batch),
+            words.moment(one.planned_ms),
+            one.standing.value,
+            rows.amount(*rows.consumed(one)),
+            rows.took(one),
+        )
+        for one in shown
+    ]
+    widths = [max(len(row[column]) for row in (heads, *cells)) for column in range(len(heads))]
+    longest = max(rows.took_ms(one) or 0 for one in shown)
+    for row, one in zip((heads, *cells), (None, *shown), strict=True):
+        batch, planned, standing, consumed, took = (
+            f"{cell:<{width}}" if column in _LEFT else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        style = Style.DIM if one is None else Style.PLAIN
+        yield (
+            Part(f"  {batch}  {planned}  ", style),
+            Part(standing, style if one is None else _STANDINGS[one.standing]),
+            Part(f"  {consumed}  {took}  ", style),
+            Part("" if one is None else _bar(rows.took_ms(one), longest), Style.DIM),
+        )
+
+
+def _bar(took: int | None, longest: int) -> str:
+    return "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
 
 
 def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
@@ -139,13 +162,9 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
     most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
     about = f"  {shown.described}" if shown.described else ""
     yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.kind(shown)}{about}"))
-    total, unit = shown.consumed.total, shown.consumed.unit
-    if not isinstance(total, Unknown):
-        yield (Part(f"  {words.plural(total, unit.removesuffix('s'))}", Style.DIM),)
+    yield (Part(f"  {rows.gave(shown)}", Style.DIM),)
     partitions = shown.consumed.partitions
-    width = max((len(one.partition) for one in partitions[:most]), default=0)
-    for one in partitions[:most]:
-        yield _partition(one, width)
+    yield from _partitions(partitions[:most])
     if len(partitions) > most:
         more = words.plural(len(partitions) - most, "more partition")
         yield (Part(f"  {more}", Style.DIM),)
@@ -155,13 +174,27 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
         yield (Part(f"  {words.plural(len(shown.files) - most, 'more file')}", Style.DIM),)
 
 
-def _partition(shown: PartitionChange, width: int) -> Line:
-    style = Style.BAD if shown.change in (Change.WENT_BACK, Change.VANISHED) else Style.DIM
-    count = "" if isinstance(shown.count, Unknown) else f"  {shown.count:+,}"
-    return (
-        Part(f"  {shown.partition:<{width}}  {shown.start or '-'} → {shown.end or '-'}{count}"),
-        Part(f"  {shown.change.value}", style),
-    )
+def _partitions(shown: Sequence[PartitionChange]) -> Iterator[Line]:
+    # Escapes make a text longer: they have to be there before it is aligned.
+    names = _aligned([redact.shown(one.partition) for one in shown])
+    starts = _aligned([redact.shown(one.start) or "-" for one in shown])
+    ends = _aligned([redact.shown(one.end) or "-" for one in shown])
+    counts = _aligned([f"{one.count:+,}" if isinstance(one.count, int) else "" for one in shown])
+    for one, name, *cells in zip(shown, names, starts, ends, counts, strict=True):
+        start, end, count = cells
+        went = [part for part in (name, f"{start} → {end}", count) if part]
+        style = Style.BAD if one.change in (Change.WENT_BACK, Change.VANISHED) else Style.DIM
+        yield (Part(f"  {'  '.join(went)}"), Part(f"  {one.change.value}", style))
+
+
+def _aligned(cells: Sequence[str]) -> list[str]:
+    """Cells of one width, numbers to the right and texts to the left, unless one is long."""
+    width = max((len(cell) for cell in cells), default=0)
+    if width > _WIDEST:
+        return list(cells)
+    if all(_NUMBER.fullmatch(cell) for cell in cells):
+        return [f"{cell:>{width}}" for cell in cells]
+    return [f"{cell:<{width}}" for cell in cells]
 
 
 def _operator(shown: OperatorSeen) -> Iterator[Line]:
@@ -177,12 +210,15 @@ def _operator(shown: OperatorSeen) -> Iterator[Line]:
                 Style.CAREFUL,
             ),
         )
-    for store, families in shown.schema.items():
-        for family in families[:_MOST_LINES]:
-            key = ", ".join(f"{c.name} {c.type}" for c in family.key)
-            value = ", ".join(f"{c.name} {c.type}" for c in family.value)
-            label = store if family.name == "default" else f"{store}/{family.name}"
-            yield (Part(f"  {label}: ", Style.DIM), Part(f"({key}) → ({value})"))
+    schema = list(rows.schema(shown))
+    for store, family, key, value in schema[:_MOST_SCHEMA]:
+        label = store if family == "default" else f"{store}/{family}"
+        yield (Part(f"  {label}: ", Style.DIM), Part(f"({key}) → ({value})"))
+    if len(schema) > _MOST_SCHEMA:
+        more = words.plural(
+            len(schema) - _MOST_SCHEMA, "more column family", "more column families"
+        )
+        yield (Part(f"  {more}", Style.DIM),)
 
 
 def _restarts(evidence: Evidence) -> Iterator[Line]:
@@ -190,7 +226,7 @@ def _restarts(evidence: Evidence) -> Iterator[Line]:
     if not isinstance(history, Known) or not history.value:
         return
     yield ()
-    yield (Part("Restarts", Style.HEAD),)
+    yield (Part("Restarts", Style.HEAD), Part("  times in UTC", Style.DIM))
     for start in history.value[-_MOST_LINES:]:
         first = "" if start.first_batch is None else f"  from batch {start.first_batch}"
         version = f"  Spark {start.spark_version}" if start.spark_version else ""

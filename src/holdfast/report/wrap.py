@@ -1,0 +1,46 @@
+"""Lines that are longer than a terminal is wide -> lines that go on below where they began."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from holdfast.report.text import Line, Part, Style
+
+_WORD = re.compile(r"\s*\S+|\s+$")
+_NARROWEST = 40
+_STEP = 2
+
+
+def wrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
+    """The lines, none of them wider than `width`, unless a single word is."""
+    for line in lines:
+        if width < _NARROWEST or sum(len(part.text) for part in line) <= width:
+            yield line
+        else:
+            yield from _broken(line, width)
+
+
+def _broken(line: Line, width: int) -> Iterator[Line]:
+    indent = Part(" " * _indent(line, width))
+    current: list[Part] = []
+    used, begun = 0, False
+    for part in line:
+        for found in _WORD.finditer(part.text):
+            word = found[0]
+            if begun and used + len(word.rstrip()) > width:
+                yield tuple(current)
+                current, used, word = [indent], len(indent.text), word.lstrip()
+            current.append(Part(word, part.style))
+            used += len(word)
+            begun = begun or bool(word.strip())
+    yield tuple(current)
+
+
+def _indent(line: Line, width: int) -> int:
+    """Where a line goes on: below what follows its label, or a step further in than it began."""
+    first = line[0]
+    if len(line) > 1 and (first.style is Style.HEAD or not first.text.strip()):
+        below = len(first.text)
+    else:
+        text = "".join(part.text for part in line)
+        below = len(text) - len(text.lstrip()) + _STEP
+    return below if below <= width // 2 else _STEP

@@ -1,0 +1,213 @@
+"""What `holdfast inspect` says: units, batches, times and columns, the same in every form."""
+
+import fcntl
+import importlib.resources
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests import checkpoint_files as files
+from tests.commands import holdfast
+from tests.golden import golden
+from tests.json_schema import problems
+
+SCHEMA = json.loads(
+    importlib.resources.files("holdfast.report").joinpath("inspect.schema.json").read_text("utf-8")
+)
+FORMS = ((), ("--markdown",), ("--html",))
+RATE = golden("4.3", "rate").checkpoint
+KAFKA = golden("4.3", "kafka").checkpoint
+JOIN = golden("4.3", "join-inner-changelog").checkpoint
+NO_OFFSET = golden("4.3", "files-union-no-offset").checkpoint
+
+
+def shown(location: Path | str, *arguments: str) -> str:
+    """What the command writes."""
+    done = holdfast("inspect", str(location), *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def parsed(location: Path | str, *arguments: str) -> dict[str, object]:
+    """Its JSON, which is as its schema says."""
+    found = json.loads(shown(location, "--json", *arguments))
+    assert list(problems(found, SCHEMA, SCHEMA)) == []
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_of_a_source_are_not_called_rows(form: Sequence[str]) -> None:
+    found = shown(RATE, *form)
+    assert "2 offsets" in found
+    assert "2 rows" not in found
+    assert not re.search(r">\s*rows|\| rows", found, re.IGNORECASE)
+
+
+def test_rows_and_what_offsets_number_are_two_things() -> None:
+    recent = json.loads(shown(RATE, "--json"))["batches"]["recent"]
+    assert [(one["rows"], one["records"], one["unit"]) for one in recent] == [
+        (None, None, ""),
+        (None, 2, "offsets"),
+        (None, 2, "offsets"),
+    ]
+
+
+def test_the_first_batch_of_kafka_begins_where_kafka_says(tmp_path: Path) -> None:
+    assert "  batch 0: 9 offsets\n" in shown(KAFKA, "--batch", "0")
+    assert re.search(r"^ +0  \S+ \S+  committed  9 offsets ", shown(KAFKA), re.MULTILINE)
+    # Without that file nobody knows.
+    location = files.write(tmp_path / "c")
+    assert re.search(r"^ +0  \S+ \S+  committed +- ", shown(location), re.MULTILINE)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_time_of_one_copied_commit_is_not_taken_for_its_own(
+    tmp_path: Path, form: Sequence[str]
+) -> None:
+    location = files.write(tmp_path / "c", planned=1, committed=1)
+    at = (1_767_225_600_000 + 500) * 1_000_000
+    os.utime(location / "commits/0", ns=(at, at))
+    assert "500 ms" in shown(location, *form)
+    for name in ("offsets/0", "commits/0"):
+        os.utime(location / name)
+    copied = shown(location, *form)
+    assert not re.search(r"[\d.]+ (?:h|days|min|s|ms)\b", copied)
+    recent = json.loads(shown(location, "--json"))["batches"]["recent"]
+    assert [one["committed_at"] for one in recent] == [None]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_source_says_of_which_batch_its_range_is(tmp_path: Path, form: Sequence[str]) -> None:
+    location = files.write(tmp_path / "c", planned=6, committed=6)
+    assert "batch 5: 20 offsets" in shown(location, *form)
+    (location / "offsets/5").write_text("v1\n{")
+    assert "batch 4: 20 offsets" in shown(location, *form)
+    files.offsets(location, 5, 1_767_225_605_000)
+    (location / "offsets/4").write_text("v1\n{")
+    assert "batches 4 to 5: 40 offsets" in shown(location, *form)
+    (source,) = json.loads(shown(location, "--json"))["sources"]
+    assert (source["after"], source["batch"]) == (3, 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_times_are_said_to_be_in_utc(tmp_path: Path, form: Sequence[str]) -> None:
+    assert "planned (UTC)" in shown(KAFKA, *form)
+    location = files.write(tmp_path / "base/c")
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, "spark.y": "2"})
+    restarts = shown(location, *form)
+    assert "UTC" in restarts[restarts.index("Restarts") :][:60]
+    if form != ("--html",):
+        assert "changed (UTC)" in shown(tmp_path / "base", *form)
+
+
+def test_the_page_says_what_is_inferred_titles_its_charts_and_marks_code(tmp_path: Path) -> None:
+    assert "<small>inferred: " in shown(KAFKA, "--html")
+    assert "<h3>Bytes by partition and store</h3><svg" in shown(JOIN, "--html")
+    assert "<h2>Offsets by batch</h2><svg" in shown(KAFKA, "--html")
+    location = files.write(tmp_path / "c")
+    (location / "metadata").write_text("no <JSON>")
+    page = shown(location, "--html")
+    assert "<code>metadata</code> cannot be read (<code>no &lt;JSON&gt;</code>" in page
+    assert "<li>metadata: <code>no &lt;JSON&gt;</code>" in page
+    assert "`" not in page
+
+
+def test_markdown_shows_the_state_schema() -> None:
+    page = shown(JOIN, "--markdown")
+    assert "| store | column family | key | value |" in page
+    assert "| left-keyToNumValues | default | field0 string | value bigint |" in page
+
+
+def test_small_words(tmp_path: Path) -> None:
+    none = shown(NO_OFFSET)
+    assert "Source 1  no offset\n  batch 3\n" in none
+    assert "  0 s\n" not in none
+    assert "committed  1 log offset " in none
+    one = shown(files.write(tmp_path / "one", planned=1, committed=1))
+    assert "  (offsets/0)\n" in one
+    assert "(offsets/0, offsets/0)" not in one
+    old = files.write(tmp_path / "old")
+    (old / "offsets/2").write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":0}\n{"a":{"0":1}}')
+    told = re.search(r"Spark version +(.*?)  \(", shown(old))
+    assert told is not None
+    assert re.fullmatch(r"\d\.\d or later", told[1])
+    (tmp_path / "one/sources/0").mkdir(parents=True)
+    (tmp_path / "one/sources/0/9.compact").write_text("v1\n")
+    assert "1 compacted source log" in shown(tmp_path / "one")
+
+
+def test_columns_are_aligned(tmp_path: Path) -> None:
+    ranges = [line for line in shown(KAFKA).splitlines() if " → " in line]
+    assert len({line.index("→") for line in ranges}) == len({len(line) for line in ranges}) == 1
+    files.write(tmp_path / "a")
+    files.write(tmp_path / "b")
+    for path in (tmp_path / "b").rglob("*"):
+        os.utime(path, (0, 0))
+    _, head, *rows = shown(tmp_path).splitlines()
+    assert {row.index("at rest") for row in rows} == {head.index("standing")}
+    assert [row[head.index("changed") :][:1] for row in rows] == ["2", "-"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path, form: Sequence[str]) -> None:
+    location = files.write(tmp_path / "c\x1b[31m")
+    entry = (location / "offsets/2").read_text().rpartition("\n")[0]
+    topic = json.dumps({"a\x1b[2J\n\u202eb": {"0": 1}})
+    (location / "offsets/2").write_text(f"{entry}\n{topic}")
+    for arguments in (form, *([("--batch", "2")] if not form else [])):
+        found = shown(location, *arguments)
+        assert r"a\x1b[2J\n\u202eb-0" in found
+        assert not re.search("[\x1b\u202e]", found)
+    error = holdfast("inspect", str(tmp_path / "nowhere\x1b[2J")).stderr
+    assert r"nowhere\x1b[2J" in error
+    assert "\x1b" not in error
+
+
+def test_every_json_is_as_the_schema_says_and_has_its_whole_location(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = files.write(tmp_path / "base/c", planned=4, committed=3)
+    changed = {**files.SETTINGS, "spark.y": "2", "spark.password": "x"}
+    files.offsets(location, 3, 1_767_225_603_000, changed)
+    (location / "offsets/2").write_text("v1\n{")
+    monkeypatch.chdir(tmp_path)
+    for arguments in ((), ("--batch", "0"), ("--batch", "3"), ("--compare", "1:3")):
+        assert parsed("base/c", *arguments)["location"] == str(location)
+    files.write(tmp_path / "base/d", planned=0, committed=0)
+    (tmp_path / "base/d/metadata").write_text("x")
+    assert parsed("base")["location"] == str(tmp_path / "base")
+
+
+def test_a_terminal_gets_lines_that_fit(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "inspect", str(location)],
+        env={**environment, "NO_COLOR": "1"},
+        stdout=inner,
+    ) as process:
+        os.close(inner)
+        written = b""
+        try:
+            while part := os.read(outer, 65536):
+                written += part
+        except OSError:
+            pass  # how Linux tells that the other end is closed
+    os.close(outer)
+    assert process.returncode == 0
+    lines = written.decode().splitlines()
+    assert max(len(line) for line in lines if str(location) not in line) <= 80
+    history = next(at for at, line in enumerate(lines) if "no run record and no event log" in line)
+    assert lines[history].startswith(" " * 24 + "inferred: ")
+    assert re.match(r" {24}\S", lines[history + 1])
