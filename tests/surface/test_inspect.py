@@ -166,6 +166,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
         (("c", "--event-log", "nowhere"), "EVENT_LOG_UNREADABLE", 2),
         ((".", "--batch", "1"), "NOT_A_CHECKPOINT", 2),
         ((".", "--html"), "OPTION_INVALID", 2),
+        (("c", "--json", "--html"), "OPTION_INVALID", 2),
+        (("c", "--markdown", "--json"), "OPTION_INVALID", 2),
         (("c", "--html", "--batch", "1"), "OPTION_INVALID", 2),
     ],
 )
@@ -180,6 +182,50 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
     first, second = done.stderr.splitlines()
     assert first.startswith(f"{code}: expected ")
     assert second.startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "said"),
+    [
+        (
+            "state",
+            ("--batch", "1:3"),
+            "at least 0, found `1:3`; for several give `--changes FROM:TO`",
+        ),
+        (
+            "inspect",
+            ("--batch", "abc"),
+            "at least 0, found `abc`; for several give `--compare A:B`",
+        ),
+        ("state", ("--limit", "0"), "at least 1, found `0`"),
+        ("state", ("--operator", "-1"), "at least 0, found `-1`"),
+    ],
+)
+def test_what_is_no_number_is_told_what_was_expected(
+    tmp_path: Path, command: str, option: tuple[str, str], said: str
+) -> None:
+    done = holdfast(command, str(files.write(tmp_path / "c")), *option)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == f"Error: Invalid value for '{option[0]}': expected a whole number of {said}"
+
+
+def test_a_home_that_no_shell_has_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(tmp_path / "c")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert json.loads(inspect("~/c", "--json").stdout)["location"] == str(tmp_path / "c")
+    (tmp_path / "log").write_text("")
+    assert inspect("~/c", "--event-log=~/log").returncode == 0
+    assert inspect("~/c", "--event-log=~/none").returncode == 2
+
+
+def test_one_batch_names_its_checkpoint_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(tmp_path / "c")
+    monkeypatch.chdir(tmp_path)
+    shown = json.loads(inspect("c", "--batch", "1", "--json").stdout)
+    assert shown["location"] == str(tmp_path / "c")
 
 
 def test_secrets_are_in_no_form(tmp_path: Path) -> None:
