@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
-    from holdfast.gather.history import Told
+    from holdfast.gather.history import EventLog
     from holdfast.model.definition import Job
     from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence, OperatorSeen
     from holdfast.model.finding import Check, Diagnosis
@@ -89,7 +89,7 @@ def inspect(
     return evidence.evidence(
         found.place,
         found.top,
-        event_log=_events(event_log, storage) if event_log else None,
+        event_log=_event_log(event_log, storage),
         now_ms=now_ms,
         told=told,
     )
@@ -113,8 +113,8 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.model.finding import Seen  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
-    events = _events(event_log, storage) if event_log else ()
-    seen = evidence.evidence(found.place, found.top, event_log=events, now_ms=now_ms, told=told)
+    log = _event_log(event_log, storage)
+    seen = evidence.evidence(found.place, found.top, event_log=log, now_ms=now_ms, told=told)
     how = restart.starting(seen, spark, asynchronous=asynchronous)
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
     return diagnosis.diagnosed(
@@ -122,10 +122,12 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     )
 
 
-def _events(place: str, storage: Mapping[str, str]) -> "Iterator[Told]":
+def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
+    if place is None:
+        return None
     from holdfast.gather import event_logs  # noqa: PLC0415  loads what it needs
 
-    return event_logs.events(place, storage)
+    return event_logs.at(place, storage)
 
 
 def batch_detail(
