@@ -151,3 +151,18 @@ def test_ctrl_c_ends_it_quietly_and_leaves_no_copy(tmp_path: Path, after: float)
     assert process.returncode in (130, -signal.SIGINT)
     assert (out, err.strip()) == (b"", b"")
     assert not list(tmp_path.glob("holdfast-state-*"))
+
+
+@pytest.mark.spark
+def test_what_a_jvm_says_that_cannot_start_is_shown() -> None:
+    location = golden("4.1", "aggregate-hdfs").checkpoint
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "state", str(location)],
+        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:NoSuchOption"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (70, "")
+    assert "NoSuchOption" in done.stderr
+    assert "JAVA_GATEWAY_EXITED" in done.stderr

@@ -42,16 +42,16 @@ def build(  # noqa: PLR0913  one parameter a wish
     if not submitted:
         _require_java()
     chosen_master = master or own.get("spark.master") or _DEFAULT_MASTER
-    chosen = {"spark.app.name": name}
     if not submitted:
-        chosen["spark.master"] = chosen_master
         # The workers must be able to import what this process imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251
     ours = _ours(chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted)
-    chosen = {**own, **ours, **chosen}  # the two share `spark.jars` only, which is both
+    # The last two share `spark.jars` only, which is both.
+    chosen = {"spark.app.name": name, **own, **ours}
     options = "spark.driver.extraJavaOptions"
-    if options not in own and not submitted:
-        chosen[options] = _logging("warn" if debug else "fatal")
+    if not submitted:
+        chosen["spark.master"] = chosen_master
+        chosen.setdefault(options, _logging("warn" if debug else "fatal"))
     if jvm_errors is not None and not submitted:
         _launch(chosen, jvm_errors)
     builder = SparkSession.builder

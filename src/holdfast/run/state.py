@@ -14,13 +14,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SparkMissing, StateUnreadable
+from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
 from holdfast.model.evidence import Known, OperatorSeen
 from holdfast.model.json import mapping
 from holdfast.run import apart
@@ -73,13 +72,24 @@ class Rows:
 
 
 def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) -> Rows:
-    """The rows, through a Spark of their own, which Ctrl-C ends."""
+    """The rows, through a Spark of their own, which Ctrl-C ends.
+
+    What its JVM writes by itself is kept in a file, and shown where something unforeseen fails.
+    """
+    said = copy.with_name("jvm.err")
 
     def through_spark() -> Rows:
-        with _session(copy.parent, debug=debug) as spark:
+        with _session(said, debug=debug) as spark:
             return rows(copy, operator, wanted, spark)
 
-    return apart.done(through_spark)
+    try:
+        return apart.done(through_spark)
+    except HoldfastError:
+        raise
+    except Exception:
+        if said.exists():
+            sys.stderr.write(said.read_text("utf-8", "replace"))
+        raise
 
 
 def rows(copy: Path, operator: OperatorSeen, wanted: Wanted, spark: "SparkSession") -> Rows:
@@ -237,11 +247,8 @@ def _relocated(path: str, data: bytes, copy: Path) -> bytes:
 
 
 @contextmanager
-def _session(folder: Path, *, debug: bool) -> "Iterator[SparkSession]":
-    """A session of its own, for as long as rows are read.
-
-    What its JVM says by itself is kept in the folder, and shown where the start fails.
-    """
+def _session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
+    """A session of its own, for as long as rows are read."""
     try:
         import pyspark  # noqa: F401, PLC0415  only to see whether it is there
     except ImportError as error:
@@ -252,19 +259,15 @@ def _session(folder: Path, *, debug: bool) -> "Iterator[SparkSession]":
     from holdfast.run import session as sessions  # noqa: PLC0415  pyspark is known to be there
 
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    build = partial(
-        sessions.build, "holdfast state", master=None, given=given, on_s3=False, debug=debug
-    )
-    if debug:
-        spark = build()
-    else:
-        said = folder / "jvm.err"
-        try:
-            with said.open("wb") as errors:
-                spark = build(jvm_errors=errors)
-        except BaseException:
-            sys.stderr.write(said.read_text("utf-8", "replace"))
-            raise
+    with nullcontext() if debug else said.open("wb") as errors:
+        spark = sessions.build(
+            "holdfast state",
+            master=None,
+            given=given,
+            on_s3=False,
+            debug=debug,
+            jvm_errors=errors,
+        )
     try:
         yield spark
     finally:
