@@ -154,6 +154,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_no_copy(tmp_path: Path, after: float)
 
 
 @pytest.mark.spark
+@pytest.mark.prove
 def test_what_a_jvm_says_that_cannot_start_is_shown() -> None:
     location = golden("4.1", "aggregate-hdfs").checkpoint
     done = subprocess.run(
