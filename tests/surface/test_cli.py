@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests import checkpoint_files as files
+from tests import commands
 
 from holdfast.run import jars, session
 
@@ -63,6 +64,15 @@ def test_every_command_is_in_the_help(tmp_path: Path) -> None:
         "explain",
         "demo",
     ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("inspect",), ("state",), ("diagnose",)])
+def test_the_page_of_commands_shows_what_the_program_says(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (Path(__file__).parents[2] / "docs/reference/commands.md").read_text("utf-8")
+    assert f"```\n{commands.holdfast(*arguments, '-h').stdout}```\n" in page
 
 
 def test_version(tmp_path: Path) -> None:
