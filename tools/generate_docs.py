@@ -63,7 +63,8 @@ def settings_page() -> str:
 def command_page() -> str:
     """The help of every command."""
     group = cli.holdfast
-    context = click.Context(group, info_name="holdfast")
+    # As the program makes it: `-h` is one of the group's own settings, which Context does not ask.
+    context = click.Context(group, info_name="holdfast", **group.context_settings)
     parts = ["# Commands", "", "```", group.get_help(context), "```"]
     for name in group.list_commands(context):
         command = group.get_command(context, name)

@@ -3,31 +3,43 @@
 import importlib
 import importlib.util
 import os
+import shlex
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound, StateUnreadable
+from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
-    from holdfast.gather.history import Told
+    from holdfast.gather.history import EventLog
     from holdfast.model.definition import Job
-    from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence
+    from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence, OperatorSeen
     from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
     from holdfast.run.pipeline import Pipeline
-    from holdfast.run.state import Row
+    from holdfast.run.state import Rows, Wanted
 
 Say = Callable[[str], None]
 
 _END_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateShown:
+    """Rows of state, and what they are rows of."""
+
+    location: str
+    operator: "OperatorSeen"
+    wanted: "Wanted"
+    rows: "Rows"
 
 
 def load(target: str) -> "Pipeline":
@@ -43,7 +55,7 @@ def load(target: str) -> "Pipeline":
         raise PipelineNotFound(
             f"expected a Pipeline named `{attribute}` in `{name}`, found"
             f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-            hint=f"run one that is there, as in `holdfast run {name}:{next(iter(found), 'NAME')}`",
+            hint=f"run one that is there, as in `{_run(name, next(iter(found), 'NAME'))}`",
         )
     distinct = {id(pipeline): pipeline for pipeline in found.values()}
     if len(distinct) == 1:
@@ -51,8 +63,12 @@ def load(target: str) -> "Pipeline":
     raise PipelineNotFound(
         f"expected one Pipeline in `{name}`, found"
         f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-        hint=f"name it: `holdfast run {name}:PIPELINE`",
+        hint=f"name it: `{_run(name, 'PIPELINE')}`",
     )
+
+
+def _run(module: str, pipeline: str) -> str:
+    return shlex.join(["holdfast", "run", f"{module}:{pipeline}"])
 
 
 def inspect(
@@ -73,7 +89,7 @@ def inspect(
     return evidence.evidence(
         found.place,
         found.top,
-        event_log=_events(event_log, storage) if event_log else None,
+        event_log=_event_log(event_log, storage),
         now_ms=now_ms,
         told=told,
     )
@@ -97,8 +113,8 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.model.finding import Seen  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
-    events = _events(event_log, storage) if event_log else ()
-    seen = evidence.evidence(found.place, found.top, event_log=events, now_ms=now_ms, told=told)
+    log = _event_log(event_log, storage)
+    seen = evidence.evidence(found.place, found.top, event_log=log, now_ms=now_ms, told=told)
     how = restart.starting(seen, spark, asynchronous=asynchronous)
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
     return diagnosis.diagnosed(
@@ -106,10 +122,12 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     )
 
 
-def _events(place: str, storage: Mapping[str, str]) -> "Iterator[Told]":
+def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
+    if place is None:
+        return None
     from holdfast.gather import event_logs  # noqa: PLC0415  loads what it needs
 
-    return event_logs.events(place, storage)
+    return event_logs.at(place, storage)
 
 
 def batch_detail(
@@ -133,25 +151,27 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     changes: tuple[int, int] | None,
     limit: int,
     debug: bool,
-) -> "tuple[Row, ...]":
+) -> "StateShown":
     """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
-    from holdfast.gather import looking, tree  # noqa: PLC0415  loads what it needs
+    from holdfast.gather import looking, progress, showable, tree  # noqa: PLC0415  loads its needs
     from holdfast.gather import state as states  # noqa: PLC0415
     from holdfast.run import state as stores  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
     listed = tree.folded(found.place.reader, found.top, lambda _: None)
-    operators = states.seen(found.place.reader, listed, {}).operators
-    seen = next((one for one in operators if one.operator == operator), None)
-    if seen is None:
-        there = ", ".join(str(one.operator) for one in operators) or "none"
-        raise StateUnreadable(
-            f"expected state of operator {operator} in `{location}`, found operators: {there}",
-            hint=f"see which there are: `holdfast inspect {location}`",
-        )
-    wanted = stores.Wanted(operator=operator, batch=batch, changes=changes, limit=limit)
-    with stores.session(debug=debug) as spark:
-        return stores.rows(found.place.reader, found.top, seen, wanted, spark)
+    progress.caught_up(found.place.reader, listed)
+    asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
+    seen = showable.operator(asked, states.seen(found.place.reader, listed, {}).operators)
+    wanted = stores.Wanted(
+        operator=operator,
+        batch=showable.batch(asked, listed, seen),
+        changes=changes,
+        limit=limit,
+        unique_ids=any(unique for _, unique in listed.kinds_of_state),
+    )
+    with stores.copied(found.place.reader, found.top, operator) as copy:
+        rows = stores.shown(copy, seen, wanted, debug=debug)
+    return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)
 
 
 def run(  # noqa: PLR0913  one parameter an option of the command

@@ -172,7 +172,7 @@ def test_ids_beyond_64_bits_and_strange_names_are_not_spark_s(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["a b", "100%", "a%20b", "a#b", "日本", "a?b", "a:b", "[x]"])
 def test_any_location_can_be_named(tmp_path: Path, name: str) -> None:
     location = files.write(tmp_path / name / "c")
-    for spelled in (str(location), location.as_uri(), f"{location}/"):
+    for spelled in (str(location), f"file://{location}", f"file:{location}", f"{location}/"):
         assert evidence(spelled).location.value == str(location)
 
 

@@ -122,7 +122,7 @@ def test_pieces_come_in_their_order_however_many(filled: Filled) -> None:
 def test_any_name_on_disk_is_found(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / name).write_bytes(b"theirs")
-    for url in (str(tmp_path / name), (tmp_path / name).as_uri()):
+    for url in (str(tmp_path / name), f"file://{tmp_path / name}"):
         reader = open_reader(url)
         assert walked(reader) == {name: 6}
         assert read(reader, Piece(path=name, most=10)) == [b"theirs"]

@@ -12,6 +12,7 @@ import deltalake
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.looking import evidence
 
 import holdfast
 from holdfast import Pipeline, sinks, sources
@@ -27,6 +28,7 @@ from holdfast.errors import (
     StartUnsafe,
 )
 from holdfast.examples.broker import Broker
+from holdfast.model.evidence import Known
 from holdfast.model.finding import Code, Judgement
 from holdfast.run import admission, driver
 
@@ -451,14 +453,19 @@ def test_any_application_can_keep_records(place: Place) -> None:
         place.land("a.json", 0, 10)
         rows = place.spark.readStream.schema(SCHEMA).json(str(place.home / "landing"))
         stream = rows.writeStream.format("noop").trigger(availableNow=True)
-        location = str(place.home / "elsewhere/mine")
+        # To Hadoop a `file:` URL is text: nothing in it is an escape, a query or a fragment.
+        name = "%41 a%20b#c?d"
+        location = f"file://{place.home}/elsewhere/{name}"
         query = stream.option("checkpointLocation", location).start()
         query.awaitTermination()
-        runs = place.home / "elsewhere/.holdfast/mine/runs"
+        runs = place.home / f"elsewhere/.holdfast/{name}/runs"
         deadline = time.monotonic() + 20
         while "terminated" not in str(recorded(runs)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert [event["event"] for event in recorded(runs)] == ["started", "progress", "terminated"]
+        seen = evidence(location)
+        assert seen.location.value == str(place.home / "elsewhere" / name)
+        assert isinstance(seen.sink, Known)
         same = holdfast.check(stream, location)
         assert (same.judgement, same.findings) == (Judgement.SAFE, ())
         twice = holdfast.check(rows.union(rows), location)

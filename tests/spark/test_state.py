@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,28 +12,56 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import stamps
 
 from holdfast.errors import StateUnreadable
-from holdfast.gather import looking, tree
+from holdfast.gather import looking, showable, tree
 from holdfast.gather import state as states
+from holdfast.model.evidence import OperatorSeen
 from holdfast.run import state
 
 pytestmark = pytest.mark.spark
 _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 
 
-def rows(
+def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
+    """A checkpoint, what its names say, and its operators."""
+    found = looking.checkpoint_at(str(place), {})
+    listed = tree.folded(found.place.reader, found.top, lambda _: None)
+    return found, listed, states.seen(found.place.reader, listed, {}).operators
+
+
+def read(
     spark: SparkSession,
     place: Path,
     *,
     operator: int = 0,
     batch: int | None = None,
     changes: tuple[int, int] | None = None,
+    limit: int = 1000,
+) -> state.Rows:
+    """What Spark reads of an operator."""
+    found, listed, operators = looked(place)
+    last = listed.commits.ids.last or 0
+    wanted = state.Wanted(
+        operator=operator,
+        batch=last if batch is None else batch,
+        changes=changes,
+        limit=limit,
+        unique_ids=any(unique for _, unique in listed.kinds_of_state),
+    )
+    with state.copied(found.place.reader, found.top, operator) as copy:
+        return state.rows(copy, operators[operator], wanted, spark)
+
+
+def rows(
+    spark: SparkSession,
+    place: Path,
+    *,
+    batch: int | None = None,
+    changes: tuple[int, int] | None = None,
 ) -> tuple[state.Row, ...]:
-    """The rows of an operator."""
-    found = looking.checkpoint_at(str(place), {})
-    listed = tree.folded(found.place.reader, found.top, lambda _: None)
-    seen = states.seen(found.place.reader, listed, {}).operators[operator]
-    wanted = state.Wanted(operator=operator, batch=batch, changes=changes, limit=1000)
-    return state.rows(found.place.reader, found.top, seen, wanted, spark)
+    """The rows of the first operator, all of them."""
+    found = read(spark, place, batch=batch, changes=changes)
+    assert not found.cut
+    return found.shown
 
 
 def scenario(name: str) -> Golden:
@@ -46,6 +76,7 @@ def scenario(name: str) -> Golden:
         ("aggregate-hdfs", 6),
         ("dedup-changelog", 3),
         ("session-window-hdfs", 3),
+        ("checkpoint-format-2-changelog", 6),
     ],
 )
 def test_as_many_rows_as_spark_counted(spark: SparkSession, name: str, count: int) -> None:
@@ -90,3 +121,57 @@ def test_an_earlier_batch_and_what_changed(spark: SparkSession) -> None:
 def test_what_is_not_there_is_said_in_spark_s_words(spark: SparkSession) -> None:
     with pytest.raises(StateUnreadable, match="BATCH"):
         rows(spark, scenario("aggregate-hdfs").checkpoint, batch=4711)
+
+
+def test_more_rows_than_wanted_are_told(spark: SparkSession) -> None:
+    golden = scenario("join-inner-hdfs")
+    counts = Counter(row.part for row in rows(spark, golden.checkpoint))
+    most, fewest = max(counts.values()), min(counts.values())
+    whole = read(spark, golden.checkpoint, limit=most)
+    cut = read(spark, golden.checkpoint, limit=most - 1)
+    assert (len(whole.shown), whole.cut) == (12, False)
+    assert (len(cut.shown), cut.cut) == (most - 1 + min(fewest, most - 1), True)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aggregate-changelog",
+        "aggregate-rocksdb",
+        "apply-in-pandas-hdfs",
+        "checkpoint-format-2-changelog",
+        "checkpoint-format-2-rocksdb",
+        "checkpoint-format-2-tws",
+        "join-inner-format-3-changelog",
+        "join-inner-hdfs",
+        "limit-changelog",
+        "purged-hdfs",
+        "purged-rocksdb",
+        "snapshots-changelog",
+        "snapshots-hdfs",
+        "tws-rows-changelog",
+    ],
+)
+def test_what_is_refused_without_spark_is_what_spark_cannot_read(
+    spark: SparkSession, name: str
+) -> None:
+    """Of the committed batches: rows after each, and the changes of each."""
+    place = scenario(name).checkpoint
+    _, listed, operators = looked(place)
+    committed = range((listed.commits.ids.last or 0) + 1)
+    assert operators
+    for batch in committed:
+        for changes in (None, (batch, batch)):
+            asked = showable.Asked(location="", operator=0, batch=batch, changes=changes)
+            expected = _answers(lambda: showable.batch(asked, listed, operators[0]))  # noqa: B023
+            found = _answers(lambda: read(spark, place, batch=batch, changes=changes))  # noqa: B023
+            assert found == expected, (batch, changes)
+
+
+def _answers(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except StateUnreadable:
+        return False
+    return True

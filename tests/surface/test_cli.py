@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyspark
 import pytest
+from tests import checkpoint_files as files
+from tests import commands
 
 from holdfast.run import jars, session
 
@@ -62,8 +66,53 @@ def test_every_command_is_in_the_help(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("arguments", [(), ("inspect",), ("state",), ("diagnose",)])
+def test_the_page_of_commands_shows_what_the_program_says(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (Path(__file__).parents[2] / "docs/reference/commands.md").read_text("utf-8")
+    assert f"```\n{commands.holdfast(*arguments, '-h').stdout}```\n" in page
+
+
 def test_version(tmp_path: Path) -> None:
     assert holdfast(tmp_path, "--version").stdout == "holdfast 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    "after", [0.05, *(pytest.param(s, marks=pytest.mark.prove) for s in (0.0, 0.02, 0.1, 0.15))]
+)
+def test_ctrl_c_while_it_loads_is_quiet(tmp_path: Path, after: float) -> None:
+    # The time is counted from where the command begins: what Python loads before, Python tells.
+    begun = "import holdfast.__main__ as command; print(flush=True); command.main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", begun, "diagnose", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert "Traceback" not in err
+    # Python may end by the signal itself; or the command was done, and there is no checkpoint.
+    assert process.returncode in (130, -signal.SIGINT, 2)
+    assert err.strip() == "" or process.returncode == 2
+
+
+@pytest.mark.parametrize(("place", "code"), [("c", 0), ("nowhere", 2)])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(tmp_path: Path, place: str, code: int, closed: str) -> None:
+    files.write(tmp_path / "c")
+    command = f"exec {sys.executable} -m holdfast inspect {place} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "UNEXPECTED" not in done.stderr
 
 
 def test_jobs_are_listed_with_what_they_read_and_write(tmp_path: Path) -> None:

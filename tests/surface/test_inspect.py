@@ -170,6 +170,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
         (("c", "--event-log", "nowhere"), "EVENT_LOG_UNREADABLE", 2),
         ((".", "--batch", "1"), "NOT_A_CHECKPOINT", 2),
         ((".", "--html"), "OPTION_INVALID", 2),
+        (("c", "--json", "--html"), "OPTION_INVALID", 2),
+        (("c", "--markdown", "--json"), "OPTION_INVALID", 2),
         (("c", "--html", "--batch", "1"), "OPTION_INVALID", 2),
     ],
 )
@@ -184,6 +186,154 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
     first, second = done.stderr.splitlines()
     assert first.startswith(f"{code}: expected ")
     assert second.startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    ("named", "hint"),
+    [
+        ("no/such/place", "look at what is above it: `holdfast inspect '{base}'`"),
+        ("my c/none", "look at what is above it: `holdfast inspect '{base}/my c'`"),
+        (
+            "my c/metadata",
+            "name the folder of the checkpoint, as in `holdfast inspect '{base}/my c'`",
+        ),
+        ("my c/offsets", "look at the checkpoint: `holdfast inspect '{base}/my c'`"),
+        ("my c --batch 9", "ask for what is there, as in `--batch 2`"),
+        ("my c --compare 1:99", "ask for what is there, as in `--compare 1:2`"),
+        ("my c --compare 7:99", "ask for what is there, as in `--compare 0:2`"),
+        ("my c --html --batch 1", "see the whole: `holdfast inspect --html '{base}/my c'`"),
+        (". --html", "see the whole: `holdfast inspect --html '{base}/my c'`"),
+        (". --batch 1", "name one of them, as in `'{base}/my c'`"),
+    ],
+)
+def test_a_hint_can_be_followed(tmp_path: Path, named: str, hint: str) -> None:
+    base = tmp_path / "two words"
+    files.write(base / "my c")
+    place, dash, rest = named.partition(" --")
+    done = inspect(os.path.normpath(base / place), *f"{dash.strip()}{rest}".split())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == f"hint: {hint.format(base=base)}"
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3a:///", "gs://", "abfss://"])
+def test_a_bucket_has_a_name(url: str) -> None:
+    done = inspect(url)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first == f"LOCATION_MISSING: expected a bucket and a folder in it, found `{url}`"
+    assert second.endswith(f"{url.rstrip('/')}//bucket/folder`")
+
+
+@pytest.mark.parametrize("url", ["hdfs:///x", "hdfs:/x"])
+def test_a_name_node_that_nothing_names(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    done = inspect(url)
+    assert done.returncode == 3
+    first, second = done.stderr.splitlines()
+    assert first == (
+        "STORAGE_UNAVAILABLE: expected a NameNode in `hdfs:///x` or in Hadoop's own settings,"
+        " found none in either"
+    )
+    assert second == (
+        "hint: set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write `hdfs://host:port/x`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "said"),
+    [
+        (
+            "state",
+            ("--batch", "1:3"),
+            "at least 0, found `1:3`; for several give `--changes FROM:TO`",
+        ),
+        (
+            "inspect",
+            ("--batch", "abc"),
+            "at least 0, found `abc`; for several give `--compare A:B`",
+        ),
+        ("state", ("--limit", "0"), "at least 1, found `0`"),
+        ("state", ("--operator", "-1"), "at least 0, found `-1`"),
+    ],
+)
+def test_what_is_no_number_is_told_what_was_expected(
+    tmp_path: Path, command: str, option: tuple[str, str], said: str
+) -> None:
+    done = holdfast(command, str(files.write(tmp_path / "c")), *option)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == f"Error: Invalid value for '{option[0]}': expected a whole number of {said}"
+
+
+def test_a_home_that_no_shell_has_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(tmp_path / "c")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert json.loads(inspect("~/c", "--json").stdout)["location"] == str(tmp_path / "c")
+    (tmp_path / "log").write_text("")
+    assert inspect("~/c", "--event-log=~/log").returncode == 0
+    assert inspect("~/c", "--event-log=~/none").returncode == 2
+
+
+def _started(query: str) -> str:
+    event = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent"
+    return json.dumps({"Event": event, "id": query, "runId": "r", "name": None, "timestamp": "t"})
+
+
+def _ended(query: str) -> str:
+    event = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent"
+    return json.dumps({"Event": event, "id": query, "runId": "r", "exception": None})
+
+
+@pytest.mark.parametrize(
+    ("log", "silent"),
+    [
+        ("garbage", "tells of no streaming query"),
+        ("", "tells of no streaming query"),
+        (None, "tells of no streaming query"),
+        (_started("another"), "tells of other queries only"),
+        (_ended(files.QUERY_ID), "does not hold the start of a run of this query"),
+        (_started(files.QUERY_ID), ""),
+    ],
+    ids=["garbage", "empty file", "empty folder", "another query", "no start", "this query"],
+)
+def test_an_event_log_that_tells_nothing_is_told_of(
+    tmp_path: Path, log: str | None, silent: str
+) -> None:
+    location, place = files.write(tmp_path / "c"), tmp_path / "log"
+    if log is None:
+        place.mkdir()
+    else:
+        place.write_text(f"{log}\n")
+    shown = json.loads(inspect(str(location), "--event-log", str(place), "--json").stdout)
+    facts, text = shown["evidence"], inspect(str(location), "--event-log", str(place)).stdout
+    if not silent:
+        assert shown["unreadable"] == []
+        assert facts["restart_history"]["value"][0]["sign"] == "event log"
+        return
+    assert shown["unreadable"] == [{"path": str(place), "reason": f"the event log {silent}"}]
+    reason = f"no checkpoint tells it, and the event log given {silent}"
+    assert facts["sink"] == facts["output_mode"] == {"status": "unknown", "reason": reason}
+    assert f"no run record, and the event log given {silent}: only what" in text
+    assert f"{place}: the event log {silent}" in text
+    told = holdfast("diagnose", str(location), "--event-log", str(place)).stdout
+    assert f"the event log {silent}" in told
+
+
+def test_an_event_log_without_a_name(tmp_path: Path) -> None:
+    done = inspect(str(files.write(tmp_path / "c")), "--event-log", "")
+    assert done.returncode == 2
+    assert done.stderr.startswith("EVENT_LOG_UNREADABLE: expected an event log, found an empty")
+
+
+def test_one_batch_names_its_checkpoint_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(tmp_path / "c")
+    monkeypatch.chdir(tmp_path)
+    shown = json.loads(inspect("c", "--batch", "1", "--json").stdout)
+    assert shown["location"] == str(tmp_path / "c")
 
 
 def test_secrets_are_in_no_form(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """`holdfast inspect`: what is in a checkpoint."""
 
 import json
+import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -18,13 +19,23 @@ _SHOW_AFTER_S = 1.0
 
 
 @click.command()
-@click.argument("location", metavar="LOCATION")
-@click.option("--json", "form", flag_value="json", help="One JSON object for programs.")
-@click.option("--markdown", "form", flag_value="markdown", help="A page for an incident ticket.")
-@click.option("--html", "form", flag_value="html", help="One HTML file with charts.")
-@click.option("--batch", type=click.IntRange(min=0), metavar="N", help="What batch N consumed.")
+@click.argument("location", callback=options.at_home, metavar="LOCATION")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="A page for an incident ticket.")
+@click.option("--html", "as_html", is_flag=True, help="One HTML file with charts.")
+@click.option(
+    "--batch",
+    type=options.Whole(0, several="--compare A:B"),
+    metavar="N",
+    help="What batch N consumed.",
+)
 @click.option("--compare", metavar="A:B", help="What lies between the batches A and B.")
-@click.option("--event-log", metavar="PATH", help="Spark's event log, or the folder that holds it.")
+@click.option(
+    "--event-log",
+    callback=options.at_home,
+    metavar="PATH",
+    help="Spark's event log, or the folder that holds it.",
+)
 @click.option(
     "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
 )
@@ -32,7 +43,9 @@ _SHOW_AFTER_S = 1.0
 def inspect(  # noqa: PLR0913  one parameter an option
     location: str,
     *,
-    form: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    as_html: bool,
     batch: int | None,
     compare: str | None,
     event_log: str | None,
@@ -44,6 +57,7 @@ def inspect(  # noqa: PLR0913  one parameter an option
     LOCATION is a checkpoint, or a folder that checkpoints lie in: a path, or a URL with file, s3,
     s3a, gs, abfss or hdfs.
     """
+    form = _form({"json": as_json, "markdown": as_markdown, "html": as_html})
     given = options.pairs(storage, "--storage")
     if batch is not None or compare is not None:
         after, last = _range(batch, compare)
@@ -62,6 +76,16 @@ def inspect(  # noqa: PLR0913  one parameter an option
         _show(found, form)
     else:
         _show_rows(found, location, form)
+
+
+def _form(asked: Mapping[str, bool]) -> str | None:
+    chosen = [name for name, wanted in asked.items() if wanted]
+    if len(chosen) > 1:
+        raise OptionInvalid(
+            f"expected one form, found {' and '.join(f'`--{name}`' for name in chosen)}",
+            hint=f"run it once for each, with `--{chosen[0]}` first",
+        )
+    return chosen[0] if chosen else None
 
 
 def _range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
@@ -107,7 +131,10 @@ def _show_rows(rows: tuple[CheckpointRow, ...], location: str, form: str | None)
     elif form == "markdown":
         options.write(listing.markdown(rows, base) + "\n")
     elif form == "html":
-        raise _no_html("a folder of checkpoints", f"holdfast inspect --html {rows[0].location}")
+        instead = shlex.join(["holdfast", "inspect", "--html", rows[0].location])
+        raise _other_form(
+            "text, `--json` or `--markdown` for a folder of checkpoints", form, instead
+        )
     else:
         options.write_lines(listing.lines(rows, base))
 
@@ -121,11 +148,14 @@ def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compar
     elif form is None:
         options.write_lines(batches.lines(detail, compared=compared))
     else:
-        raise _no_html("one batch", f"holdfast inspect --{form} {location}")
+        instead = shlex.join(["holdfast", "inspect", f"--{form}", location])
+        raise _other_form("text or `--json` for one batch, or two", form, instead)
 
 
-def _no_html(what: str, instead: str) -> OptionInvalid:
-    return OptionInvalid(f"expected text or `--json` for {what}, found another form", hint=instead)
+def _other_form(expected: str, form: str, instead: str) -> OptionInvalid:
+    return OptionInvalid(
+        f"expected {expected}, found `--{form}`", hint=f"see the whole: `{instead}`"
+    )
 
 
 def _json(shown: Json) -> None:

@@ -52,6 +52,7 @@ def holdfast() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
+    _open_what_is_closed()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     if debug:
@@ -79,6 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 70
     sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_what_is_closed() -> None:
+    """Where stdout or stderr is closed (`>&-`), what is written goes nowhere.
+
+    Otherwise the next file that is opened would get their number.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            setattr(sys, name, open(number, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _tell(code: str, message: str, hint: str) -> None:

@@ -19,6 +19,31 @@ _PAINTS: dict[Style, dict[str, str | bool]] = {
 }
 
 
+class Whole(click.IntRange):
+    """A whole number, at least so large; where another option takes several, it is named."""
+
+    def __init__(self, least: int, several: str = "") -> None:
+        super().__init__(min=least)
+        self._several = several
+
+    def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, or what was expected."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            several = f"; for several give `{self._several}`" if self._several else ""
+            self.fail(
+                f"expected a whole number of at least {self.min}, found `{value}`{several}",
+                param,
+                ctx,
+            )
+
+
+def at_home(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """A path or URL with `~` written out, also where no shell has seen it."""
+    return os.path.expanduser(value) if value else value  # noqa: PTH111  a URL is no Path
+
+
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     """`KEY=VALUE` texts -> options."""
     found = {}

@@ -1,21 +1,24 @@
 """`holdfast state`: the rows of a stateful operator."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.errors import OptionInvalid
+from holdfast.model.evidence import Known
 from holdfast.model.json import Json, parse
 from holdfast.report import redact, table
+from holdfast.report.text import Line, Part, Style
 
 
 @click.command()
-@click.argument("location", metavar="LOCATION")
+@click.argument("location", callback=options.at_home, metavar="LOCATION")
 @click.option(
     "--operator",
-    type=click.IntRange(min=0),
+    type=options.Whole(0),
     default=0,
     show_default=True,
     metavar="N",
@@ -23,14 +26,14 @@ from holdfast.report import redact, table
 )
 @click.option(
     "--batch",
-    type=click.IntRange(min=0),
+    type=options.Whole(0, several="--changes FROM:TO"),
     metavar="N",
     help="The state after batch N; the last committed one if not said.",
 )
 @click.option("--changes", metavar="FROM:TO", help="What the batches FROM to TO have changed.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=options.Whole(1),
     default=20,
     show_default=True,
     metavar="N",
@@ -56,7 +59,7 @@ def state(  # noqa: PLR0913  one parameter an option
 
     This one needs Spark 4.0 or later and Java, and copies the state of the operator first.
     """
-    rows = ops.state(
+    shown = ops.state(
         location,
         storage=options.pairs(storage, "--storage"),
         operator=operator,
@@ -66,7 +69,24 @@ def state(  # noqa: PLR0913  one parameter an option
         debug=debug,
     )
     if as_json:
-        shown: list[Json] = [
+        found = redact.value(_document(shown))
+        options.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        options.write_lines(_lines(shown))
+
+
+def _document(shown: ops.StateShown) -> Json:
+    name = shown.operator.name
+    return {
+        "format": 1,
+        "location": shown.location,
+        "operator": shown.operator.operator,
+        "name": name.value if isinstance(name, Known) else None,
+        "batch": shown.wanted.batch,
+        "changes": None if shown.wanted.changes is None else list(shown.wanted.changes),
+        "limit": shown.wanted.limit,
+        "cut": shown.rows.cut,
+        "rows": [
             {
                 "part": row.part,
                 "partition": row.partition,
@@ -75,26 +95,37 @@ def state(  # noqa: PLR0913  one parameter an option
                 "batch": row.batch,
                 "change": row.change,
             }
-            for row in rows
-        ]
-        found = redact.value(
-            {"format": 1, "location": location, "operator": operator, "rows": shown}
-        )
-        options.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-        return
+            for row in shown.rows.shown
+        ],
+    }
+
+
+def _lines(shown: ops.StateShown) -> Iterator[Line]:
+    """What is shown, the rows, and whether there are more."""
+    name, wanted = shown.operator.name, shown.wanted
+    named = f" ({name.value})" if isinstance(name, Known) else ""
+    what = (
+        f"after batch {wanted.batch}"
+        if wanted.changes is None
+        else f"changes of the batches {wanted.changes[0]} to {wanted.changes[1]}"
+    )
+    yield (Part(f"operator {shown.operator.operator}{named}, {what}", Style.HEAD),)
     heads = ("part", "partition", "batch", "change", "key", "value")
     cells = [
         (
             row.part,
             str(row.partition),
-            "" if row.batch is None else str(row.batch),
+            "" if wanted.changes is None else str(row.batch),
             row.change,
             row.key,
             row.value,
         )
-        for row in rows
+        for row in shown.rows.shown
     ]
-    options.write_lines(table.lines(heads, cells))
+    yield from table.lines(heads, cells)
+    if shown.rows.cut:
+        more = f"cut at `--limit {wanted.limit}`; see more with `--limit {wanted.limit * 10}`"
+        yield (Part(more, Style.CAREFUL),)
 
 
 def _parsed(text: str) -> Json:
@@ -110,5 +141,10 @@ def _range(batch: int | None, changes: str | None) -> tuple[int, int] | None:
             f"expected two batches as in `--changes 3:7`, found `--changes {changes}`"
             + (f" and `--batch {batch}`" if batch is not None else ""),
             hint="give `--batch N` or `--changes FROM:TO`",
+        )
+    if int(first) > int(last):
+        raise OptionInvalid(
+            f"expected the earlier batch first, found `--changes {changes}`",
+            hint=f"turn it round: `--changes {last}:{first}`",
         )
     return int(first), int(last)

@@ -18,13 +18,17 @@ from holdfast.storage import Children, Portion
 def of_batch(place: Place, top: Children, batch: int) -> BatchDetail:
     """What one batch consumed."""
     tree = _listed(place, top)
+    _require(tree, batch, f"--batch {tree.offsets.ids.last}")
     return _between(place, tree, tree.offsets.ids.before(batch), batch)
 
 
 def between(place: Place, top: Children, earlier: int, later: int) -> BatchDetail:
     """What lies between the ends of two batches."""
     tree = _listed(place, top)
-    _require(tree, earlier)
+    ids = tree.offsets.ids
+    nearest = f"--compare {earlier if earlier in ids else ids.first}:{ids.last}"
+    for batch in (earlier, later):
+        _require(tree, batch, nearest)
     return _between(place, tree, earlier, later)
 
 
@@ -38,16 +42,17 @@ def _listed(place: Place, top: Children) -> Tree:
     return tree
 
 
-def _require(tree: Tree, batch: int) -> None:
+def _require(tree: Tree, batch: int, instead: str) -> None:
     if batch not in tree.offsets.ids:
         raise BatchMissing(
             f"expected batch {batch} in the offset log, found {spans(tuple(tree.offsets.ids))}",
-            hint=f"ask for one that is there, as in `--batch {tree.offsets.ids.last}`",
+            hint=f"ask for what is there, as in `{instead}`"
+            if tree.offsets.ids
+            else "no batch was ever planned here; look at another checkpoint",
         )
 
 
 def _between(place: Place, tree: Tree, earlier: int | None, later: int) -> BatchDetail:
-    _require(tree, later)
     wanted = [number for number in (earlier, later) if number is not None]
     entries = progress.read_entries(place.reader, wanted, [later])
     end = entries.offsets.get(BatchId(later))
@@ -73,7 +78,7 @@ def _described(place: Place) -> tuple[str, ...]:
     """How records call the sources, where there are any."""
     if place.beside is None:
         return ()
-    return history.of(runs.recorded(place.beside, place.name).events, (), None).sources
+    return history.of(runs.recorded(place.beside, place.name).events, None, None).sources
 
 
 def _changed(start: OffsetEntry | None, end: OffsetEntry | None) -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from holdfast.decode import event_log
 from holdfast.errors import EventLogUnreadable
 from holdfast.gather import codecs
-from holdfast.gather.history import Told
+from holdfast.gather.history import EventLog, Told
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import (
     Children,
@@ -37,6 +37,16 @@ _ROLLING = "eventlog_v2_"
 _MOST_LOGS = 50
 _LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
+
+
+def at(place: str, storage: Mapping[str, str]) -> EventLog:
+    """The logs at a place, which are read where their events are asked for."""
+    if not place.strip():
+        raise EventLogUnreadable(
+            "expected an event log, found an empty text",
+            hint="a variable of the shell may be unset; name a file or a folder",
+        )
+    return EventLog(place=urls.canonical(place), events=events(place, storage))
 
 
 def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:

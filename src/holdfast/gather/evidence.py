@@ -5,7 +5,7 @@ entries there are. The logs are then followed to their ends, because a running q
 since. Only then are entries read, the newest of each log.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,10 +43,11 @@ from holdfast.model.spark_version import VersionRange
 from holdfast.storage import Children, Missing, Piece, Reader
 
 if TYPE_CHECKING:
-    from holdfast.gather.history import Told
+    from holdfast.gather.history import EventLog
 
 _MOST_METADATA = 1 << 20
-_NOT_TOLD = "no checkpoint tells it; a run record or `--event-log PATH` would"
+_NOT_TOLD = "no checkpoint tells it"
+_WOULD_TELL = "; a run record or `--event-log PATH` would"
 _NO_METADATA = (
     "no file `metadata`: Spark gives the query a new id, and from 4.2 on refuses to start"
 )
@@ -83,7 +84,7 @@ def evidence(
     place: Place,
     top: Children,
     *,
-    event_log: "Iterable[Told] | None",
+    event_log: "EventLog | None",
     now_ms: int,
     told: Callable[[int], None],
 ) -> Evidence:
@@ -129,7 +130,7 @@ def evidence(
     )
 
 
-def _looked(place: Place, found: tree.Tree, event_log: "Iterable[Told] | None") -> _Seen:
+def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> _Seen:
     reader = place.reader
     own_id = query_id(reader, found)
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
@@ -153,19 +154,23 @@ def _looked(place: Place, found: tree.Tree, event_log: "Iterable[Told] | None") 
             *damaged,
             *stated.unreadable,
             *recorded.unreadable,
+            *_silent(event_log, told),
         ],
         source_logs=source_logs.seen(reader, found, latest[1].sources if latest else ()),
     )
 
 
-def _told(
-    recorded: runs.Recorded, event_log: "Iterable[Told] | None", own_id: QueryId | None
-) -> History:
+def _silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFile]:
+    if event_log is not None and told.log_silent:
+        yield UnreadableFile(path=event_log.place, reason=f"the event log {told.log_silent}")
+
+
+def _told(recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None) -> History:
     if event_log is None and not recorded.events:
         return History()
     from holdfast.gather import history  # noqa: PLC0415  most checkpoints have neither
 
-    return history.of(recorded.events, event_log or (), own_id)
+    return history.of(recorded.events, event_log.events if event_log else None, own_id)
 
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
@@ -230,7 +235,14 @@ def _sink(seen: _Seen) -> Fact[str]:
             if sink.active:
                 told = " ".join(part for part in (sink.provider, sink.name) if part)
                 return Known(value=told, read_from=(f"commits/{batch}",))
-    return Unknown(reason=_NOT_TOLD)
+    return _not_told(seen)
+
+
+def _not_told(seen: _Seen) -> Unknown:
+    silent = seen.told.log_silent
+    return Unknown(
+        reason=_NOT_TOLD + (f", and the event log given {silent}" if silent else _WOULD_TELL)
+    )
 
 
 def _output_mode(seen: _Seen) -> Fact[str]:
@@ -240,7 +252,7 @@ def _output_mode(seen: _Seen) -> Fact[str]:
     if isinstance(mode, str):
         files = [path for _, path in seen.tree.operator_metadata.values()]
         return Known(value=mode.lower(), read_from=tuple(files))
-    return Unknown(reason=_NOT_TOLD)
+    return _not_told(seen)
 
 
 def _operators(seen: _Seen) -> Fact[tuple[str, ...]]:
@@ -320,6 +332,11 @@ def _restart_history(seen: _Seen) -> Fact[tuple[Start, ...]]:
     return Known(
         value=signs,
         read_from=tuple(dict.fromkeys((f"offsets/{first}", f"offsets/{last}"))),
-        inferred="no run record and no event log: only what the times and settings of the offset"
-        " log show, which misses restarts that were quick",
+        inferred=(
+            f"no run record, and the event log given {seen.told.log_silent}"
+            if seen.told.log_silent
+            else "no run record and no event log"
+        )
+        + ": only what the times and settings of the offset log show, which misses restarts that"
+        " were quick",
     )

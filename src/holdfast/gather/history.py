@@ -8,6 +8,7 @@ Records hold more than event logs and come first where both tell the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from holdfast.decode import fingerprint
 from holdfast.gather.told import History, Write
@@ -25,22 +26,48 @@ from holdfast.model.evidence import Known, RestartSign, Start
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.json import Json, mapping
 
+_NO_START = "does not hold the start of a run of this query"
+
 Told = tuple[str, LogEvent]
 """The file that tells it, and the event."""
 
 
-def of(records: Sequence[Told], log: Iterable[Told], query_id: QueryId | None) -> History:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLog:
+    """An event log that somebody names, or a folder of them, and what is in it."""
+
+    place: str
+    events: Iterable[Told]
+
+
+def of(records: Sequence[Told], log: Iterable[Told] | None, query_id: QueryId | None) -> History:
     """What the events say of a query; of any query that they name if its id is not known."""
     history = History()
     wanted = query_id or _newest_query(records)
-    for sign, told in ((RestartSign.EVENT_LOG, log), (RestartSign.RECORDED, records)):
-        version: Known[str] | None = None
-        for path, event in told:
-            if isinstance(event, ApplicationStarted):
-                version = Known(value=event.spark_version, read_from=(path,))
-            elif not isinstance(event, ApplicationSettings):
-                _take(history, sign, (path, event), version, wanted)
+    if log is not None:
+        history.log_silent = _taken_in(history, RestartSign.EVENT_LOG, log, wanted)
+    _taken_in(history, RestartSign.RECORDED, records, wanted)
     return history
+
+
+def _taken_in(
+    history: History, sign: RestartSign, events: Iterable[Told], wanted: QueryId | None
+) -> str:
+    """Take events in; why they tell nothing of the query, or nothing."""
+    version: Known[str] | None = None
+    told = False
+    silent = "tells of no streaming query"
+    for path, event in events:
+        if isinstance(event, ApplicationStarted):
+            version = Known(value=event.spark_version, read_from=(path,))
+        elif not isinstance(event, ApplicationSettings):
+            if _take(history, sign, (path, event), version, wanted):
+                told = True
+            elif event.query_id == wanted:
+                silent = _NO_START
+            elif silent != _NO_START:
+                silent = "tells of other queries only"
+    return "" if told else silent
 
 
 def _take(
@@ -49,7 +76,8 @@ def _take(
     told: Told,
     version: Known[str] | None,
     wanted: QueryId | None,
-) -> None:
+) -> bool:
+    """Take an event in, if it is one of the query."""
     path, event = told
     match event:
         case QueryStarted() if wanted in (None, event.query_id):
@@ -61,7 +89,8 @@ def _take(
         case QueryTerminated() if event.run_id in history.starts:
             _terminated(history, event)
         case _:
-            return  # of another query
+            return False
+    return True
 
 
 def _newest_query(records: Sequence[Told]) -> QueryId | None:

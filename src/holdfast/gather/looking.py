@@ -1,6 +1,7 @@
 """Stage 2: a location that somebody names -> a checkpoint to look at, or why there is none."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
     if isinstance(top, Missing):
         raise LocationMissing(
             f"expected a checkpoint at `{location}`, found nothing there",
-            hint=f"look at what is above it: `holdfast inspect {_parent(url) or location}`",
+            hint=_above(url, storage),
         )
     if isinstance(top, Refused):
         raise _refused(location, top)
@@ -68,7 +69,7 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
     if not top.files and not top.folders:
         raise LocationEmpty(
             f"expected a checkpoint at `{location}`, found an empty folder",
-            hint=f"look at what is above it: `holdfast inspect {_parent(url) or location}`",
+            hint=_above(url, storage),
         )
     found = () if alike else tuple(recognise.below(reader))
     if not found:
@@ -92,6 +93,11 @@ def _require_location(location: str) -> None:
             f"expected a path, or a URL with {_KNOWN}, found `{scheme[1]}:` in `{location}`",
             hint=f"copy the checkpoint to one of these, or mount it: `/{scheme[1]}/…`",
         )
+    if scheme and scheme[1].lower() not in _ONE_SLASH and not location[scheme.end() :].strip("/"):
+        raise LocationMissing(
+            f"expected a bucket and a folder in it, found `{location}`",
+            hint=f"name them, as in `holdfast inspect {scheme[1]}://bucket/folder`",
+        )
 
 
 def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:
@@ -100,7 +106,7 @@ def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:
     if isinstance(found, FolderOfCheckpoints):
         raise NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a folder of {len(found.found)}",
-            hint=f"name one of them, as in `{found.url}/{found.found[0]}`",
+            hint=f"name one of them, as in `{shlex.quote(f'{found.url}/{found.found[0]}')}`",
         )
     return found
 
@@ -136,6 +142,24 @@ def _parent(url: str) -> str:
     return "" if parent.endswith((":/", "/")) else parent
 
 
+def _above(url: str, storage: Mapping[str, str]) -> str:
+    """Where to look when there is nothing at a location: the nearest folder that is there."""
+    parent = _parent(url)
+    while parent not in ("", "/"):
+        inside = open_reader(parent, storage).children("")
+        if isinstance(inside, Children) and (inside.files or inside.folders):
+            break
+        parent = _parent(parent)
+    if not parent:
+        return f"check the spelling of `{url}`: nothing is there, nor above it"
+    return f"look at what is above it: {_inspect(parent)}"
+
+
+def _inspect(place: str) -> str:
+    """A command that can be copied, whatever is in the path."""
+    return f"`{shlex.join(['holdfast', 'inspect', place])}`"
+
+
 def _named(url: str) -> str:
     """The last two names of a location."""
     return "/".join(url.split("/")[-2:])
@@ -146,7 +170,7 @@ def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpo
         parent = location.rstrip("/").rpartition("/")[0] or "."
         return NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a file",
-            hint=f"name the folder of the checkpoint, as in `holdfast inspect {parent}`",
+            hint=f"name the folder of the checkpoint, as in {_inspect(parent)}",
         )
     return LocationForbidden(
         f"expected to list `{location}`, found: {refused.reason}",
@@ -160,7 +184,7 @@ def _not_a_checkpoint(location: str, url: str, alike: str, top: Children) -> Not
     shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
     parent = _parent(url)
     hint = (
-        f"holdfast inspect {parent}"
+        f"look at the checkpoint: {_inspect(parent)}"
         if parent and "of a checkpoint" in alike
         else "name the `checkpointLocation` of the query, or a folder that checkpoints lie in"
     )

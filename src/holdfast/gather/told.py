@@ -41,6 +41,8 @@ class History:
     plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
     ends: dict[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
     """Where each batch with rows ended, a source each."""
+    log_silent: str = ""
+    """Why the event log that was given tells nothing of the query; empty where it does."""
 
     @property
     def plan(self) -> Known[Fingerprint] | Unknown:

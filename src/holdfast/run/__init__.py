@@ -8,6 +8,8 @@ judging.py    what speaks against a start: the checkpoint, and the query beside 
 fingerprint.py  the plan of a query -> what it is, as far as a restart cares
 clusters.py   the ids of Kafka's clusters and topics, asked through the JVM
 check.py      may a query start from an old checkpoint? starts nothing
+state.py      rows of a state store, through a Spark of their own
+apart.py      work with Spark that Ctrl-C ends
 session.py    a Spark session with the settings and jars that holdfast chooses
 batch.py      the offset log -> a Batch with its digest
 query.py      one job -> one streaming query

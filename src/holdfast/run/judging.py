@@ -6,6 +6,7 @@
 A finding that blocks, loses or duplicates stops the start, unless its code was accepted.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -57,7 +58,7 @@ def of_checkpoint(
         Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)
     )
     left = (one for one in found.findings if not _harmless(one, job))
-    _refuse(job, left, accepted, f"holdfast diagnose {looked.location.value}")
+    _refuse(job, left, accepted, shlex.join(["holdfast", "diagnose", looked.location.value]))
 
 
 def _harmless(one: Finding, job: Job) -> bool:
@@ -71,7 +72,7 @@ def of_query(
 ) -> tuple[Finding, ...]:
     """Raise if the query must not start from the checkpoint; tells what Spark leaves undefined."""
     found = checks.checked(job.name, Change(evidence=looked, new=new)).findings
-    _refuse(job, found, accepted, f"holdfast check {job.declared.file} --job {job.name}")
+    _refuse(job, found, accepted, _check(job))
     return tuple(one for one in found if one.severity is Severity.UNDEFINED)
 
 
@@ -86,7 +87,11 @@ def of_restart(
     before = replace(looked, plan=Known(value=was, read_from=("the start of this run",)))
     found = topics.asked(Change(evidence=before, new=new))
     findings = (one for one in found if isinstance(one, Finding))
-    _refuse(job, findings, accepted, f"holdfast check {job.declared.file} --job {job.name}")
+    _refuse(job, findings, accepted, _check(job))
+
+
+def _check(job: Job) -> str:
+    return shlex.join(["holdfast", "check", job.declared.file, "--job", job.name])
 
 
 def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from holdfast.errors import JavaMissing, OptionInvalid
 from holdfast.run import jars, settings
@@ -20,7 +20,7 @@ _DEFAULT_MASTER = "local[*]"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
-def build(
+def build(  # noqa: PLR0913  one parameter a wish
     name: str,
     *,
     master: str | None,
@@ -28,10 +28,12 @@ def build(
     on_s3: bool,
     debug: bool,
     reaches_s3: bool = False,
+    jvm_errors: BinaryIO | None = None,
 ) -> "SparkSession":
     """A new session, or the one that `spark-submit` prepared.
 
-    `on_s3` says that checkpoints are there, `reaches_s3` that tables or files are.
+    `on_s3` says that checkpoints are there, `reaches_s3` that tables or files are. `jvm_errors` is
+    a file for what the JVM itself writes to its stderr, such as a warning at every start.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
 
@@ -40,18 +42,32 @@ def build(
     if not submitted:
         _require_java()
     chosen_master = master or own.get("spark.master") or _DEFAULT_MASTER
-    builder = SparkSession.builder.appName(name)
     if not submitted:
-        builder = builder.master(chosen_master)
         # The workers must be able to import what this process imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251
     ours = _ours(chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted)
-    for key, value in {**own, **ours}.items():  # they share `spark.jars` only, which is both
-        builder = builder.config(key, value)
+    # The last two share `spark.jars` only, which is both.
+    chosen = {"spark.app.name": name, **own, **ours}
     options = "spark.driver.extraJavaOptions"
-    if options not in own and not submitted:
-        builder = builder.config(options, _logging("warn" if debug else "fatal"))
+    if not submitted:
+        chosen["spark.master"] = chosen_master
+        chosen.setdefault(options, _logging("warn" if debug else "fatal"))
+    if jvm_errors is not None and not submitted:
+        _launch(chosen, jvm_errors)
+    builder = SparkSession.builder
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _launch(chosen: Mapping[str, str], errors: BinaryIO) -> None:
+    """Start a JVM and a context, which the session then takes."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  only where Spark runs
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    conf = SparkConf().setAll(list(chosen.items()))
+    gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+    SparkContext(conf=conf, gateway=gateway)
 
 
 def _ours(

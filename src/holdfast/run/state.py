@@ -11,16 +11,18 @@ to name the copy's own, so that a checkpoint that was moved can be read, too.
 
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SparkMissing, StateUnreadable
+from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
 from holdfast.model.evidence import Known, OperatorSeen
 from holdfast.model.json import mapping
+from holdfast.run import apart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused
 from holdfast.storage.reader import joined
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _EVERYTHING = 1 << 62
 _AT_ONCE = 64
+_COMMIT_VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _OPERATOR_METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
 _CHECKSUM_OF_IT = re.compile(r"state/\d+/_metadata/v2/\.\d+\.crc")
 _SCHEMA_PATH = re.compile(rb'"[^"]*/(state/\d+/_stateSchema/[^"]+)"')
@@ -36,38 +39,73 @@ _SCHEMA_PATH = re.compile(rb'"[^"]*/(state/\d+/_stateSchema/[^"]+)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows to show; `changes` are the first and last batch of a change feed."""
+    """Which rows to show; `changes` are the first and last batch of a change feed.
+
+    `unique_ids` says that versions of state have ids in their names, and the commits name them.
+    """
 
     operator: int
-    batch: int | None
+    batch: int
     changes: tuple[int, int] | None
     limit: int
+    unique_ids: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of a state store; batch and change are empty unless changes were asked for."""
+    """One row of a state store after a batch; `change` is empty unless changes were asked for."""
 
     part: str
     partition: int
     key: str
     value: str
-    batch: int | None
+    batch: int
     change: str
 
 
-def rows(
-    reader: Reader, top: Children, operator: OperatorSeen, wanted: Wanted, spark: "SparkSession"
-) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of an operator; `cut` where a part of its state has more than were wanted."""
+
+    shown: tuple[Row, ...]
+    cut: bool
+
+
+def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) -> Rows:
+    """The rows, through a Spark of their own, which Ctrl-C ends.
+
+    What its JVM writes by itself is kept in a file, and shown where something unforeseen fails.
+    """
+    said = copy.with_name("jvm.err")
+
+    def through_spark() -> Rows:
+        with _session(said, debug=debug) as spark:
+            return rows(copy, operator, wanted, spark)
+
+    try:
+        return apart.done(through_spark)
+    except HoldfastError:
+        raise
+    except Exception:
+        if said.exists():
+            sys.stderr.write(said.read_text("utf-8", "replace"))
+        raise
+
+
+def rows(copy: Path, operator: OperatorSeen, wanted: Wanted, spark: "SparkSession") -> Rows:
     """The rows, at most so many of each part of the operator's state."""
     # State stores report to an endpoint of the driver that only the stream manager registers.
     _ = spark.streams.active
-    with _copied(reader, top, wanted.operator) as copy:
-        found: list[Row] = []
-        for part, options in _parts(operator):
-            with _told():
-                found += _collected(part, _frame(spark, copy, wanted, options), wanted)
-        return tuple(found)
+    # Spark reads commits of either version only where the session says which it is.
+    spark.conf.set(_COMMIT_VERSION, "2" if wanted.unique_ids else "1")
+    found: list[Row] = []
+    cut = False
+    for part, options in _parts(operator):
+        with _told():
+            own = _collected(part, _frame(spark, copy, wanted, options), wanted)
+        found += own[: wanted.limit]
+        cut = cut or len(own) > wanted.limit
+    return Rows(shown=tuple(found), cut=cut)
 
 
 def _parts(operator: OperatorSeen) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -97,13 +135,16 @@ def _frame(
         reader = reader.option("readChangeFeed", "true")
         reader = reader.option("changeStartBatchId", wanted.changes[0])
         reader = reader.option("changeEndBatchId", wanted.changes[1])
-    elif wanted.batch is not None:
+    else:
         reader = reader.option("batchId", wanted.batch)
     return reader.load(copy.as_uri())
 
 
 def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
-    """The rows as JSON; made here, because Spark's own to_json fails on the rows of a join."""
+    """One row more than is wanted, where there is one, with its columns as JSON.
+
+    The JSON is made here, because Spark's own to_json fails on the rows of a join.
+    """
     known = [name for name in ("batch_id", "change_type", "partition_id") if name in frame.columns]
     shown = [name for name in frame.columns if name not in known]
     keys = [name for name in shown if "key" in name] or shown[:1]
@@ -114,10 +155,10 @@ def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
             partition=row["partition_id"],
             key=_json([(name, row[name]) for name in keys]),
             value=_json([(name, row[name]) for name in values]),
-            batch=row["batch_id"] if "batch_id" in known else None,
+            batch=row["batch_id"] if "batch_id" in known else wanted.batch,
             change=row["change_type"] if "change_type" in known else "",
         )
-        for row in frame.limit(wanted.limit).collect()
+        for row in frame.limit(wanted.limit + 1).collect()
     ]
 
 
@@ -166,8 +207,11 @@ def _unreadable(error: Exception) -> StateUnreadable:
 
 
 @contextmanager
-def _copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-state-") as folder:
+def copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
+    """A copy of what the source needs, in a temporary folder."""
+    with tempfile.TemporaryDirectory(
+        prefix="holdfast-state-", ignore_cleanup_errors=True
+    ) as folder:
         copy = Path(folder) / "checkpoint"
         wanted = [name for name in ("offsets", "commits") if name in top.folders]
         paths = [file.name for file in top.files if file.name in ("metadata", ".metadata.crc")]
@@ -203,7 +247,7 @@ def _relocated(path: str, data: bytes, copy: Path) -> bytes:
 
 
 @contextmanager
-def session(*, debug: bool) -> "Iterator[SparkSession]":
+def _session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
     """A session of its own, for as long as rows are read."""
     try:
         import pyspark  # noqa: F401, PLC0415  only to see whether it is there
@@ -215,7 +259,15 @@ def session(*, debug: bool) -> "Iterator[SparkSession]":
     from holdfast.run import session as sessions  # noqa: PLC0415  pyspark is known to be there
 
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    spark = sessions.build("holdfast state", master=None, given=given, on_s3=False, debug=debug)
+    with nullcontext() if debug else said.open("wb") as errors:
+        spark = sessions.build(
+            "holdfast state",
+            master=None,
+            given=given,
+            on_s3=False,
+            debug=debug,
+            jvm_errors=errors,
+        )
     try:
         yield spark
     finally:

@@ -60,6 +60,12 @@ def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
         host = f"hdfs://{parts.netloc}" if parts.netloc else None
         client = Client(host, {**_DEFAULTS, **given})
     except (OSError, RuntimeError, ValueError) as error:
+        if not parts.netloc and "defaultFS" in str(error):
+            raise StorageUnavailable(
+                f"expected a NameNode in `{url}` or in Hadoop's own settings, found none in either",
+                hint="set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write"
+                f" `hdfs://host:port{parts.path}`",
+            ) from error
         raise unavailable(url, "", error) from error
     root = url.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
     return client, f"/{root}" if root else ""

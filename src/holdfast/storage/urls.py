@@ -5,7 +5,7 @@ Spark speaks `s3a:`, delta-rs and obstore speak `s3:`; a plain path stays a plai
 
 import os.path
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 _FOR_RUST = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
@@ -35,8 +35,11 @@ def is_local(url: str) -> bool:
 
 
 def local_path(url: str) -> Path:
-    """The absolute path that a plain path or a `file:` URL names."""
-    path = unquote(_after_host(url[5:])) if url.lower().startswith("file:") else url
+    """The absolute path that a plain path or a `file:` URL names.
+
+    As Hadoop reads the text of a URL: `%41` is three letters, and not an `A`.
+    """
+    path = _after_host(url[5:]) if url.lower().startswith("file:") else url
     absolute = os.path.normpath(Path(path).absolute())
     return Path("/" + absolute.lstrip("/"))  # POSIX keeps two slashes at the beginning
 
@@ -53,7 +56,8 @@ def canonical(url: str) -> str:
     """The same text for the same place: absolute, without a trailing slash, `s3` for `s3a`."""
     if is_local(url):
         return str(local_path(url))
-    return for_rust(url).rstrip("/")
+    named = for_rust(url).rstrip("/")
+    return f"{named}///" if named.endswith(":") else named  # the root of the default file system
 
 
 def for_rust(url: str) -> str:

@@ -1,0 +1,133 @@
+"""Stage 2: rows of state that somebody asks for -> the batch to read, or why there is none.
+
+Spark takes half a minute to refuse what it cannot read, and says it in words of its own. The names
+in a checkpoint tell the same at once:
+
+    rows      a committed batch, its offset entry, and in every partition a snapshot and every
+              change after it
+    changes   of each batch the changes themselves, in every partition
+"""
+
+import shlex
+from dataclasses import dataclass
+
+from holdfast.errors import StateUnreadable
+from holdfast.gather import spans
+from holdfast.gather.tree import Store, Tree
+from holdfast.model.evidence import Known, OperatorSeen, Span
+from holdfast.report import words
+
+_JOIN = "symmetricHashJoin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What somebody wants to see; `changes` are the first and the last batch."""
+
+    location: str
+    operator: int
+    batch: int | None
+    changes: tuple[int, int] | None
+
+    def again(self, *options: str) -> str:
+        """A command that asks for something else of the same operator."""
+        said = ["holdfast", "state", self.location, "--operator", str(self.operator), *options]
+        return f"`{shlex.join(said)}`"
+
+
+def operator(asked: Asked, operators: tuple[OperatorSeen, ...]) -> OperatorSeen:
+    """The operator that is asked for."""
+    for one in operators:
+        if one.operator == asked.operator:
+            return one
+    there = ", ".join(str(one.operator) for one in operators) or "none"
+    raise StateUnreadable(
+        f"expected state of operator {asked.operator} in `{asked.location}`, found operators:"
+        f" {there}",
+        hint=f"see which there are: `{shlex.join(['holdfast', 'inspect', asked.location])}`",
+    )
+
+
+def batch(asked: Asked, tree: Tree, seen: OperatorSeen) -> int:
+    """The batch whose state is read; of changes, the last."""
+    if asked.changes is not None:
+        return _changes(asked, asked.changes, tree, seen)
+    there = _shifted(spans.common([s.restorable for s in seen.stores if s.latest_version > 0]))
+    there = _committed(tree, there)
+    wanted = tree.commits.ids.last if asked.batch is None else asked.batch
+    if wanted is None or not _holds(there, wanted):
+        found = "no committed batch" if wanted is None else f"batch {wanted}"
+        raise StateUnreadable(
+            f"expected a batch whose state is there, found {found}{_standing(tree, wanted)};"
+            f" there are: {words.spans(there)}",
+            hint=_instead(asked, there),
+        )
+    return wanted
+
+
+def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSeen) -> int:
+    if isinstance(seen.name, Known) and seen.name.value == _JOIN:
+        raise StateUnreadable(
+            f"expected an operator whose changes Spark can read, found a join (operator"
+            f" {asked.operator}), of which it reads rows only",
+            hint=asked.again("--batch", str(wanted[1])),
+        )
+    stores = [store for key, store in tree.stores.items() if key[0] == asked.operator]
+    there = _shifted(spans.common([tuple(store.changes) for store in stores if _held(store)]))
+    there = _committed(tree, there)
+    first, last = wanted
+    if any(one.first <= first and last <= one.last for one in there):
+        return last
+    if not any(store.changes for store in stores) and any(map(_held, stores)):
+        raise StateUnreadable(
+            f"expected the changes of batches {first} to {last}, found snapshots only: changes are"
+            " kept by the HDFS-backed state store, and by RocksDB with its changelog",
+            hint=f"see the rows after a batch: {asked.again('--batch', str(last))}",
+        )
+    newest = (str(there[-1].first), str(there[-1].last)) if there else None
+    raise StateUnreadable(
+        f"expected batches whose changes are there, found {first} to {last}"
+        f"{_standing(tree, last)}; there are: {words.spans(there)}",
+        hint=f"see {asked.again('--changes', ':'.join(newest))}"
+        if newest
+        else _instead(asked, there),
+    )
+
+
+def _held(store: Store) -> bool:
+    return bool(store.changes or store.snapshots)
+
+
+def _shifted(versions: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Versions of state as batches: a version is a batch id plus one."""
+    return tuple(Span(first=one.first - 1, last=one.last - 1) for one in versions)
+
+
+def _committed(tree: Tree, batches: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Those up to the last commit that have an offset entry, which names their settings."""
+    last = tree.commits.ids.last
+    if last is None:
+        return ()
+    up_to = (Span(first=0, last=last),)
+    return spans.common([batches, tuple(tree.offsets.ids), up_to])
+
+
+def _holds(batches: tuple[Span, ...], wanted: int) -> bool:
+    return any(one.first <= wanted <= one.last for one in batches)
+
+
+def _standing(tree: Tree, wanted: int | None) -> str:
+    """Why a batch has no state, as far as the logs tell."""
+    planned, committed = tree.offsets.ids.last, tree.commits.ids.last
+    if wanted is None or (committed is not None and wanted <= committed):
+        return ""
+    if planned is not None and wanted <= planned:
+        return ", which is planned and not committed"
+    return ", which is not there yet"
+
+
+def _instead(asked: Asked, there: tuple[Span, ...]) -> str:
+    if not there:
+        told = shlex.join(["holdfast", "diagnose", asked.location])
+        return f"see what has become of the state: `{told}`"
+    return f"see {asked.again('--batch', str(there[-1].last))}"
