@@ -158,3 +158,13 @@ def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
             shown = redact.text(cut)
             assert "hun" not in shown, cut
             assert "ter2" not in shown, cut
+
+
+@pytest.mark.parametrize("name", ["pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas"])
+def test_short_names_of_secrets_are_words_of_their_own(name: str) -> None:
+    assert redact.value({name: "x"}) == {name: "(redacted)"}
+
+
+@pytest.mark.parametrize("name", ["passenger_count", "author_id", "bypass", "secretary", "texas"])
+def test_names_that_hold_no_secret_are_left(name: str) -> None:
+    assert redact.value({name: 7}) == {name: 7}

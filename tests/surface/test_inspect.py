@@ -237,7 +237,7 @@ def test_a_name_node_that_nothing_names(
         " found none in either"
     )
     assert second == (
-        "hint: set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write `hdfs://host:port/x`"
+        "hint: set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write `hdfs://namenode:8020/x`"
     )
 
 

@@ -18,10 +18,12 @@ from holdfast.model.json import Json
 REDACTED = "(redacted)"
 _SHORTEST = 12
 
+# `pass` and `auth` as words of their own: passengers and authors are none.
 _NAME = (
-    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|sasl\.jaas|jaas|private.?key|"
-    r"access.?key|account.?key|shared.?access|api.?key|auth(?:orization|entication)?|"
-    r"encryption.?key|connection.?string|keystore|truststore|sas\b|signature"
+    r"pass(?:word|wd|phrase)|(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass))(?![a-z])|pwd|secret(?!ar)|"
+    r"token|credential|jaas|private.?key|access.?key|account.?key|shared.?access|api.?key|"
+    r"auth(?:orization|entication)|(?:(?<![a-z])o?auth|(?-i:(?<=[a-z])Auth))(?![a-z])|"
+    r"encryption.?key|connection.?string|keystore|truststore|(?<![a-z])sas\b|signature"
 )
 _SECRET_NAME = re.compile(rf"(?i){_NAME}")
 # Names that look secret and hold no secret: what they tell is needed to read a report.

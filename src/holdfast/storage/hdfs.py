@@ -64,7 +64,7 @@ def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
             raise StorageUnavailable(
                 f"expected a NameNode in `{url}` or in Hadoop's own settings, found none in either",
                 hint="set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write"
-                f" `hdfs://host:port{parts.path}`",
+                f" `hdfs://namenode:8020{parts.path}`",
             ) from error
         raise unavailable(url, "", error) from error
     root = url.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
