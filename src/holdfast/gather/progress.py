@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import RECENT, Tree
 from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind
 from holdfast.model.evidence import Batches, UnreadableFile
@@ -44,15 +44,18 @@ class Entries:
 
 def caught_up(reader: Reader, tree: Tree) -> None:
     """Follow both logs to entries that were written since they were listed."""
+    hidden = {one.path for one in unlisted(tree)}
     for folder, log in (("commits", tree.commits), ("offsets", tree.offsets)):
+        if folder not in tree.folders or folder in hidden:
+            continue
         for _ in range(_MOST_AHEAD):
             last = log.ids.last
             following = 0 if last is None else last + 1
-            if not tree.folders & {folder} or not _there(reader, f"{folder}/{following}"):
+            if not _there(reader, f"{folder}/{following}"):
                 break
             log.ids.add([following])
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last
-    if committed is not None and (planned is None or planned < committed):
+    if committed is not None and (planned is None or planned < committed) and not hidden:
         # Either that is how it is, or what came in between was removed before it was looked for.
         inside = reader.children("offsets")
         if isinstance(inside, Children):
@@ -71,8 +74,9 @@ def _classified(inside: Children) -> Iterator[CheckpointFile]:
 def batches(tree: Tree) -> Batches:
     """Which batches the names in the logs tell of."""
     planned, committed = tree.offsets.ids, tree.commits.ids
+    hidden = unlisted(tree)
     last = committed.last
-    tail = planned.tail(_MOST_PENDING)
+    tail = [] if hidden else planned.tail(_MOST_PENDING)
     return Batches(
         first=_batch(planned.first if planned else committed.first),
         last_planned=_batch(planned.last),
@@ -80,7 +84,13 @@ def batches(tree: Tree) -> Batches:
         pending=tuple(BatchId(number) for number in tail if last is None or number > last),
         offset_spans=tuple(planned),
         commit_spans=tuple(committed),
+        unlisted=hidden,
     )
+
+
+def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
+    """The logs whose names cannot be had."""
+    return tuple(one for one in tree.refused if one.path in ("offsets", "commits"))
 
 
 def entries(reader: Reader, tree: Tree) -> Entries:
@@ -127,13 +137,14 @@ def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None
             found.commits[batch] = said
         case Unreadable() | Missing():
             damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
-            reason = GONE if isinstance(said, Missing) else said.reason
-            damaged[batch] = UnreadableFile(path=piece.path, reason=reason)
+            why = Unreadable(reason=GONE) if isinstance(said, Missing) else said
+            damaged[batch] = unread(piece.path, why)
 
 
 def _there(reader: Reader, path: str) -> bool:
+    """Whether there is an entry; what is refused says nothing of what is there."""
     nothing = Piece(path=path, most=0, last=True)
-    return not any(isinstance(data, Missing) for _, data in reader.read([nothing]))
+    return all(isinstance(data, bytes) for _, data in reader.read([nothing]))
 
 
 def _batch(number: int | None) -> BatchId | None:

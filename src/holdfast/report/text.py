@@ -10,6 +10,7 @@ from enum import StrEnum
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import (
     Absent,
+    Batches,
     BatchSeen,
     Committed,
     Evidence,
@@ -107,8 +108,7 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     yield (
         Part("Batches", Style.HEAD),
         Part(
-            f"  {words.spans(batches.offset_spans)} planned,"
-            f" {words.spans(batches.commit_spans)} committed",
+            f"  {words.spans(batches.offset_spans)} planned, {_commits(batches)} committed",
             Style.DIM,
         ),
     )
@@ -117,6 +117,11 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     standing = max(len(one.standing.value) for one in shown)
     for one in shown:
         yield _timeline(one, longest, (width, max(standing, 10)))
+
+
+def _commits(batches: Batches) -> str:
+    hidden = batches.unlisted_log("commits") is not None
+    return "not known which" if hidden else words.spans(batches.commit_spans)
 
 
 def _timeline(shown: BatchSeen, longest: int, widths: tuple[int, int]) -> Line:

@@ -189,19 +189,23 @@ class HdfsListing:
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (OSError, RuntimeError) as error:
-            return Refused(path=piece.path, reason=_said(error))
+            return Refused(path=piece.path, reason=_said(error), forbidden=_forbidden(error))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _refused(self, folder: str, error: Exception) -> Refused:
-        if "AccessControlException" in str(error):
-            return Refused(path=folder, reason="permission denied")
+        if _forbidden(error):
+            return Refused(path=folder, reason="permission denied", forbidden=True)
         raise _unavailable(self._url, folder, error) from error
 
 
 def _file(status: "FileStatus") -> File:
     return File(status.path.rsplit("/", 1)[-1], status.length, status.modification_time)
+
+
+def _forbidden(error: Exception) -> bool:
+    return "AccessControlException" in str(error)
 
 
 def _said(error: Exception) -> str:

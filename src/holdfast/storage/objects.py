@@ -193,7 +193,7 @@ class ObjectListing:
             listing = obstore.list_with_delimiter(self._backend, folder or None)
         except (BaseError, OSError) as error:
             if refusals.forbidden(error):
-                return Refused(path=folder, reason=refusals.reason(error))
+                return Refused(path=folder, reason=refusals.reason(error), forbidden=True)
             raise unavailable(self._url, folder, error) from error
         folders = {path.strip("/").rsplit("/", 1)[-1] for path in listing["common_prefixes"]}
         files = [_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
@@ -236,7 +236,11 @@ class ObjectListing:
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (BaseError, OSError) as error:
-            return Refused(path=piece.path, reason=refusals.reason(error))
+            return Refused(
+                path=piece.path,
+                reason=refusals.reason(error),
+                forbidden=refusals.forbidden(error),
+            )
 
 
 def _file(meta: "ObjectMeta") -> File:
