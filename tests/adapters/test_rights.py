@@ -2,19 +2,25 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
+from tests.diagnosing import V4_1, codes, diagnosed
 from tests.golden import FOLDER
 from tests.json_schema import problems
 from tests.looking import evidence, rendered
 from tests.rights import as_nobody
 
+from holdfast.diagnose.check import checked
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
+from holdfast.model.finding import Change, Judgement, NotAssessed
+from holdfast.model.fingerprint import Fingerprint
+from holdfast.model.spark_version import SparkVersion
 from holdfast.report import __file__ as reports
-from holdfast.report import document, verdict
+from holdfast.report import diagnosis, document, text, verdict
 from holdfast.report.verdict import Level
 
 SCHEMA = json.loads((Path(reports).parent / "inspect.schema.json").read_text())
@@ -153,3 +159,61 @@ def test_operators_whose_metadata_is_torn_are_not_known(location: Path) -> None:
     assert fact.value == ("operator 0", "stateStoreSave")
     assert fact.read_from == ("state/0", "state/1/_metadata/metadata")
     assert "`state/0/_metadata/metadata` cannot be read" in fact.inferred
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        ("offsets", LOCKED),
+        ("offsets", LISTED_ONLY),
+        ("commits", LOCKED),
+        ("commits", LISTED_ONLY),
+        ("sources", LOCKED),
+        ("sources/0", LISTED_ONLY),
+        ("state", LOCKED),
+        ("state/0", LOCKED),
+        ("state/0/0", LISTED_ONLY),
+        ("state/0/_metadata", LOCKED),
+        ("metadata", 0),
+        ("offsets/5", 0),
+        ("offsets/4", 0),
+        ("commits/5", 0),
+        ("sources/0/3", 0),
+        ("state/0/_metadata/metadata", 0),
+        ("state/0/0/_metadata/schema", 0),
+    ],
+)
+def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: int) -> None:
+    (location / path).chmod(mode)
+    for spark in (V4_1, SparkVersion(3, 5), SparkVersion(4, 3)):
+        found = as_nobody(location, partial(diagnosed, location, spark=spark))
+        assert found.judgement is Judgement.UNKNOWN
+        assert codes(found) <= codes(diagnosed(location, spark=spark))
+        assert found.restart.error is None
+        reason = f"this user may not read `{path}` (permission denied)"
+        assert found.restart.batch == Unknown(reason=reason)
+        assert NotAssessed(question=f"what `{path}` says", reason=reason) in found.not_assessed
+        shown = text.plain(diagnosis.lines(found))
+        assert shown.startswith(f"unknown: a start cannot be told: {reason}")
+        assert "remove" not in shown
+
+
+def test_an_old_entry_without_rights_stops_no_prediction(location: Path) -> None:
+    (location / "offsets/1").chmod(0)
+    found = as_nobody(location, lambda: diagnosed(location))
+    assert found.restart == diagnosed(location).restart
+    assert found.judgement is diagnosed(location).judgement
+    assert "what `offsets/1` says" in {one.question for one in found.not_assessed}
+
+
+@pytest.mark.parametrize("path", ["offsets", "state", "metadata"])
+def test_a_query_is_not_held_against_half_of_a_checkpoint(location: Path, path: str) -> None:
+    (location / path).chmod(0)
+    half = as_nobody(location, lambda: evidence(location))
+    query = Fingerprint(
+        spark_version="4.1.1", sources=(), watermarks=(), operators=(), steps=(), columns=(),
+        functions={}, sinks=(), output_mode="append", settings={},
+    )  # fmt: skip
+    found = checked("c", Change(evidence=half, new=query))
+    assert (found.judgement, found.first_start, found.findings) == (Judgement.UNKNOWN, False, ())
+    assert path in found.not_assessed[0].reason

@@ -28,7 +28,8 @@ from holdfast.storage import Missing, Piece, Reader, Refused
 
 _MOST_BYTES = 16 << 20
 _MOST_ZIPS = 64
-_OF_OPERATOR = re.compile(r"state/\d+(/|$)")
+_OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
+_IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
@@ -71,7 +72,11 @@ def seen(reader: Reader, tree: Tree, reported: Mapping[str, int]) -> State:
 
 def _unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
     """Folders of operators and of their partitions that cannot be listed."""
-    return tuple(one for one in tree.refused_in("state") if _OF_OPERATOR.match(one.path))
+    return tuple(
+        one
+        for one in tree.refused_in("state")
+        if _OPERATOR.fullmatch(one.path) or (one.forbidden and _IN_OPERATOR.match(one.path))
+    )
 
 
 def _described(reader: Reader, tree: Tree) -> _Described:
