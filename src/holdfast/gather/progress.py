@@ -6,13 +6,13 @@ followed to its end first, and the offset log after it: a batch is then never se
 not planned, unless that is what the checkpoint holds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import RECENT, Tree
-from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind
+from holdfast.model.checkpoint import CommitEntry, FileKind
 from holdfast.model.evidence import Batches, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry, Unreadable
@@ -23,6 +23,7 @@ MOST_BYTES = 16 << 20
 _MOST_IN_ALL = 128 << 20
 _MOST_AHEAD = 1000
 _MOST_PENDING = 1000
+_MOST_LOOKS = 2
 _NO_ROOM = "not read: the entries after it are too long"
 GONE = "went while it was read: a running query has removed it"
 
@@ -57,18 +58,17 @@ def caught_up(reader: Reader, tree: Tree) -> None:
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last
     if committed is not None and (planned is None or planned < committed) and not hidden:
         # Either that is how it is, or what came in between was removed before it was looked for.
-        inside = reader.children("offsets")
-        if isinstance(inside, Children):
-            tree.offsets.ids.add(
-                [found.number for found in _classified(inside) if found.number is not None]
-            )
+        _list_again(reader, tree, FileKind.OFFSETS)
 
 
-def _classified(inside: Children) -> Iterator[CheckpointFile]:
-    for file in inside.files:
-        found = names.classify(f"offsets/{file.name}")
-        if found.kind is FileKind.OFFSETS:
-            yield found
+def _list_again(reader: Reader, tree: Tree, kind: FileKind) -> None:
+    """Take in the entries of a log that were written since it was listed."""
+    inside = reader.children(kind.value)
+    if not isinstance(inside, Children):
+        return
+    found = [names.classify(f"{kind.value}/{file.name}") for file in inside.files]
+    ids = [one.number for one in found if one.kind is kind and one.number is not None]
+    tree.logs[kind].ids.add(ids)
 
 
 def batches(tree: Tree) -> Batches:
@@ -94,10 +94,42 @@ def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
 
 
 def entries(reader: Reader, tree: Tree) -> Entries:
-    """The newest entries of both logs."""
+    """The newest entries of both logs.
+
+    A running query removes its oldest entries: one that went, below one that is there, is none that
+    cannot be read. Where the newest went, the query is far ahead, and the logs are listed again.
+    """
+    found = _newest(reader, tree)
+    for _ in range(_MOST_LOOKS):
+        if not _overtaken(found):
+            break
+        # Commits first, for the reason that they are followed first.
+        _list_again(reader, tree, FileKind.COMMITS)
+        _list_again(reader, tree, FileKind.OFFSETS)
+        found = _newest(reader, tree)
+    _forget_removed(found.damaged_offsets, found.offsets)
+    _forget_removed(found.damaged_commits, found.commits)
+    return found
+
+
+def _newest(reader: Reader, tree: Tree) -> Entries:
     return read_entries(
         reader, tree.offsets.ids.tail(RECENT + 1), tree.commits.ids.tail(RECENT + 1)
     )
+
+
+def _overtaken(found: Entries) -> bool:
+    """Whether an entry went that a start reads: the newest of a log, or the offsets before it."""
+    planned = max((*found.offsets, *found.damaged_offsets), default=0)
+    committed = max((*found.commits, *found.damaged_commits), default=0)
+    read = {f"offsets/{planned}", f"offsets/{planned - 1}", f"commits/{committed}"}
+    return any(one.reason == GONE and one.path in read for one in found.unreadable)
+
+
+def _forget_removed(damaged: dict[BatchId, UnreadableFile], read: Iterable[BatchId]) -> None:
+    newest = max(read, default=BatchId(-1))
+    for batch in [one for one, file in damaged.items() if file.reason == GONE and one < newest]:
+        del damaged[batch]
 
 
 def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int]) -> Entries:
