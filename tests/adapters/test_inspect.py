@@ -26,7 +26,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import (
     Absent,
-    CheckpointRow,
+    Checkpoints,
     Committed,
     Known,
     RestartSign,
@@ -317,9 +317,10 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    rows = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
-    assert isinstance(rows, tuple)
-    assert all(isinstance(row, CheckpointRow) for row in rows)
+    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    assert isinstance(found, Checkpoints)
+    assert found.unreadable == ()
+    rows = found.rows
     assert [row.location.removeprefix(f"{tmp_path}/") for row in rows] == [
         "a/one",
         "a/two",

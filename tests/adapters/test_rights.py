@@ -13,7 +13,9 @@ from tests.json_schema import problems
 from tests.looking import evidence, rendered
 from tests.rights import as_nobody
 
+from holdfast import ops
 from holdfast.diagnose.check import checked
+from holdfast.errors import LocationForbidden
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Change, Judgement, NotAssessed
@@ -217,3 +219,10 @@ def test_a_query_is_not_held_against_half_of_a_checkpoint(location: Path, path: 
     found = checked("c", Change(evidence=half, new=query))
     assert (found.judgement, found.first_start, found.findings) == (Judgement.UNKNOWN, False, ())
     assert path in found.not_assessed[0].reason
+
+
+def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
+    (location / "offsets").chmod(LOCKED)
+    asked = partial(ops.batch_detail, str(location), storage={}, batch=5, after=None)
+    with pytest.raises(LocationForbidden, match="expected to list `offsets`, found: permission"):
+        as_nobody(location, asked)

@@ -301,3 +301,11 @@ class CheckpointRow:
     query_id: Fact[QueryId]
     batches: Batches
     changed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The checkpoints below a folder; in what is `unreadable` there may be more of them."""
+
+    rows: tuple[CheckpointRow, ...]
+    unreadable: tuple[UnreadableFile, ...]

@@ -104,11 +104,12 @@ class Subfolder:
 
     def children(self, folder: str) -> Children | Missing | Refused:
         """What lies directly in a folder."""
-        found = self._reader.children(self._at(folder))
-        if isinstance(found, Children) and found.refused:
-            inside = tuple(replace(one, path=self._inside(one.path)) for one in found.refused)
-            return replace(found, refused=inside)
-        return found
+        match self._reader.children(self._at(folder)):
+            case Children(refused=refused) as found:
+                inside = tuple(replace(one, path=self._inside(one.path)) for one in refused)
+                return replace(found, refused=inside) if inside else found
+            case found:
+                return replace(found, path=self._inside(found.path))
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
         """Every file below the folders, at any depth; each file once."""
@@ -123,7 +124,7 @@ class Subfolder:
         """The pieces, in their order."""
         whole = [Piece(path=self._at(p.path), most=p.most, last=p.last) for p in pieces]
         for piece, (_, data) in zip(pieces, self._reader.read(whole), strict=True):
-            yield piece, data
+            yield piece, data if isinstance(data, bytes) else replace(data, path=piece.path)
 
     def _at(self, path: str) -> str:
         return joined(self._folder, path) if path else self._folder
