@@ -12,6 +12,7 @@ from tests.golden import FOLDER
 from tests.json_schema import problems
 from tests.looking import evidence, rendered
 from tests.rights import as_nobody
+from tests.servers import HdfsServer
 
 from holdfast import ops
 from holdfast.diagnose.check import checked
@@ -24,6 +25,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.report import __file__ as reports
 from holdfast.report import diagnosis, document, text, verdict
 from holdfast.report.verdict import Level
+from holdfast.storage import open_store
 
 SCHEMA = json.loads((Path(reports).parent / "inspect.schema.json").read_text())
 DENIED = "permission denied"
@@ -124,13 +126,17 @@ def test_a_partition_that_cannot_be_listed_is_counted_as_such(tmp_path: Path) ->
 
 
 def test_a_link_to_itself_costs_no_more_than_itself(location: Path) -> None:
+    (location / "metadata").unlink()
+    (location / "metadata").symlink_to("metadata")
     for place in ("state", "state/0", "state/0/0", "offsets"):
         (location / place / "a").symlink_to("a")
     found = evidence(location)
     loop = "too many levels of symbolic links"
     assert {one.path: one.reason for one in found.unreadable} == dict.fromkeys(
-        ("state/a", "state/0/a", "state/0/0/a", "offsets/a"), loop
+        ("metadata", "state/a", "state/0/a", "state/0/0/a", "offsets/a"), loop
     )
+    assert len(found.unreadable) == 5
+    assert found.query_id == UnreadableFile(path="metadata", reason=loop)
     assert found.batches.last_planned == 5
     assert isinstance(found.stateful_operators, Known)
     assert found.stateful_operators.value == ("stateStoreSave",)
@@ -226,3 +232,29 @@ def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
     asked = partial(ops.batch_detail, str(location), storage={}, batch=5, after=None)
     with pytest.raises(LocationForbidden, match="expected to list `offsets`, found: permission"):
         as_nobody(location, asked)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_folders_of_hdfs_without_rights_are_named(
+    hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hdfs_native import Client  # noqa: PLC0415  an extra
+
+    location = files.write(tmp_path / "c", planned=2, committed=2)
+    files.state(location, range(1, 3))
+    url = f"{hdfs.url}/rights/c"
+    store = open_store(url, {})
+    for file in location.glob("**/*"):
+        if file.is_file():
+            store.write(str(file.relative_to(location)), file.read_bytes())
+    assert evidence(url).unreadable == ()
+    for path in ("offsets", "commits", "state/0/1", "metadata"):
+        Client(hdfs.url).set_permission(f"/rights/c/{path}", 0o700)
+    monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
+    found = evidence(url)
+    assert set(found.unreadable) == {
+        forbidden(path) for path in ("offsets", "commits", "state/0/1", "metadata")
+    }
+    assert (found.batches.last_planned, found.batches.last_committed) == (None, None)
+    assert diagnosed(url).judgement is Judgement.UNKNOWN

@@ -149,8 +149,9 @@ def _looked(place: Place, found: tree.Tree, event_log: "Iterable[Told] | None") 
         state=stated,
         sources=sources,
         unreadable=[
-            *([own_id] if isinstance(own_id, UnreadableFile) else []),
-            *found.refused,
+            *dict.fromkeys(
+                (*([own_id] if isinstance(own_id, UnreadableFile) else []), *found.refused)
+            ),
             *entries.unreadable,
             *damaged,
             *stated.unreadable,
@@ -172,6 +173,8 @@ def _told(
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
     """The query id, as the checkpoint's own `metadata` tells it."""
+    for refused in found.refused_in("metadata"):
+        return refused
     if FileKind.METADATA not in found.amounts:
         return Absent(reason=_NO_METADATA)
     for _, data in reader.read([Piece(path="metadata", most=_MOST_METADATA)]):

@@ -16,7 +16,7 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 from holdfast.errors import StorageUnavailable
 from holdfast.storage import refusals, urls
 from holdfast.storage.reader import Children, File, Piece, Refused, too_long
-from holdfast.storage.remote import Found
+from holdfast.storage.remote import Forbidden, Found
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ class ObjectListing:
                     )
                 )
         except (BaseError, OSError) as error:
+            if refusals.forbidden(error):
+                raise Forbidden(refusals.reason(error)) from error
             raise unavailable(self._url, folder, error) from error
 
     def piece(self, piece: Piece) -> bytes | Missing | Refused:
