@@ -181,7 +181,6 @@ _SITE = {
     "dfs.datanode.ipc.address": "127.0.0.1:0",
     "dfs.datanode.hostname": "127.0.0.1",
     "dfs.replication": "1",
-    "dfs.permissions.enabled": "false",
 }
 _JAVA_OPTIONS = (
     "-Xmx256m",

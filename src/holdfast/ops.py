@@ -21,7 +21,7 @@ from holdfast.storage import urls
 if TYPE_CHECKING:
     from holdfast.gather.history import EventLog
     from holdfast.model.definition import Job
-    from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence, OperatorSeen
+    from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence, OperatorSeen
     from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
     from holdfast.run.pipeline import Pipeline
@@ -78,14 +78,19 @@ def inspect(
     event_log: str | None,
     now_ms: int,
     told: Callable[[int], None],
-) -> "Evidence | tuple[CheckpointRow, ...]":
+) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
     from holdfast.gather import evidence, looking  # noqa: PLC0415  loads what it needs
+    from holdfast.gather.pieces import unread  # noqa: PLC0415
+    from holdfast.model.evidence import Checkpoints  # noqa: PLC0415
 
     found = looking.at(location, storage)
     if isinstance(found, looking.FolderOfCheckpoints):
         places = [looking.below(found, path, storage) for path in found.found]
-        return tuple(looking.row(place) for place in places)
+        return Checkpoints(
+            rows=tuple(looking.row(place) for place in places),
+            unreadable=tuple(unread(one.path, one) for one in found.refused),
+        )
     return evidence.evidence(
         found.place,
         found.top,

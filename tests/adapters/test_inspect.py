@@ -21,12 +21,12 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import progress
+from holdfast.gather import progress, tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import (
     Absent,
-    CheckpointRow,
+    Checkpoints,
     Committed,
     Known,
     RestartSign,
@@ -36,6 +36,7 @@ from holdfast.model.evidence import (
 from holdfast.model.source_offset import Change
 from holdfast.report import verdict
 from holdfast.report.verdict import Level
+from holdfast.storage import Children, open_reader
 
 
 def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Path) -> None:
@@ -317,9 +318,10 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    rows = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
-    assert isinstance(rows, tuple)
-    assert all(isinstance(row, CheckpointRow) for row in rows)
+    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    assert isinstance(found, Checkpoints)
+    assert found.unreadable == ()
+    rows = found.rows
     assert [row.location.removeprefix(f"{tmp_path}/") for row in rows] == [
         "a/one",
         "a/two",
@@ -432,6 +434,48 @@ def test_a_checkpoint_that_is_being_written_is_never_seen_ahead_of_itself(tmp_pa
     finally:
         ended.set()
         writer.join()
+
+
+def test_entries_that_a_running_query_removes_are_not_unreadable(tmp_path: Path) -> None:
+    kept = 100
+    location = files.write(tmp_path / "c", planned=kept, committed=kept)
+    ended = threading.Event()
+
+    def written() -> None:
+        batch = kept
+        while not ended.wait(0.005):
+            files.write(tmp_path / "draft", planned=batch + 1, committed=batch + 1, first=batch)
+            for log in ("offsets", "commits"):
+                (tmp_path / f"draft/{log}/{batch}").rename(location / f"{log}/{batch}")
+                (location / f"{log}/{batch - kept}").unlink()
+            shutil.rmtree(tmp_path / "draft")
+            batch += 1
+
+    writer = threading.Thread(target=written)
+    writer.start()
+    try:
+        looks = [evidence(location) for _ in range(100)]
+    finally:
+        ended.set()
+        writer.join()
+    assert [one for found in looks for one in found.unreadable] == []
+
+
+def test_a_log_that_has_moved_on_between_two_looks_is_listed_again(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=5, committed=5)
+    reader = open_reader(str(location))
+    top = reader.children("")
+    assert isinstance(top, Children)
+    listed = tree.folded(reader, top, lambda _: None)
+    shutil.rmtree(location)
+    files.write(location, planned=30, committed=29, first=20)
+    entries = progress.entries(reader, listed)
+    assert entries.unreadable == ()
+    assert (min(entries.offsets), max(entries.offsets)) == (20, 29)
+    assert progress.batches(listed).pending == (29,)
+    shutil.rmtree(location)
+    gone = {one.path: one.reason for one in progress.entries(reader, listed).unreadable}
+    assert gone["offsets/29"] == gone["commits/28"] == progress.GONE
 
 
 def test_a_checkpoint_that_vanishes_while_it_is_read_is_reported(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.errors import EventLogUnreadable, LocationMissing, NotACheckpoint, StorageUnavailable
-from holdfast.model.evidence import Evidence, Known
+from holdfast.model.evidence import Checkpoints, Evidence, Known
 from holdfast.model.json import Json, mapping
 from holdfast.report import document
 from holdfast.storage import open_store
@@ -71,11 +71,11 @@ def test_records_and_rows(tmp_path: Path, place: Place) -> None:
     assert evidence(url, place[1]).output_mode == Known(
         value="append", read_from=(record.removeprefix("base/"),)
     )
-    rows = ops.inspect(
+    below = ops.inspect(
         f"{place[0]}/base", storage=place[1], event_log=None, now_ms=1, told=lambda _: None
     )
-    assert isinstance(rows, tuple)
-    assert [row.batches.last_committed for row in rows] == [2, 0]
+    assert isinstance(below, Checkpoints)
+    assert [row.batches.last_committed for row in below.rows] == [2, 0]
 
 
 def test_an_event_log_lies_there_too(tmp_path: Path, place: Place) -> None:

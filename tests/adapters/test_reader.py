@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.adapters.remotes import SERVERS, remote
 from tests.adapters.test_store import NAMES
 from tests.looking import stamps
+from tests.rights import as_nobody
 
 from holdfast.errors import StorageUnavailable
 from holdfast.storage import (
@@ -158,6 +160,32 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     top = open_reader(str(tmp_path)).children("a")
     assert isinstance(top, Children)
     assert top.folders == ("b",)
+
+
+def test_a_link_to_itself_is_refused_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_text("x")
+    (tmp_path / "a/b/loop").symlink_to("loop")
+    reader = open_reader(str(tmp_path))
+    loop = Refused(path="a/b/loop", reason="too many levels of symbolic links")
+    assert loop in list(reader.walk([""]))
+    top = Subfolder(reader, "a").children("b")
+    assert isinstance(top, Children)
+    assert [file.name for file in top.files] == ["file"]
+    assert top.refused == (replace(loop, path="b/loop"),)
+
+
+@pytest.mark.parametrize("mode", [0, 0o700, 0o744])
+def test_a_folder_that_may_not_be_entered_is_forbidden(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_text("x")
+    (tmp_path / "a/b").chmod(mode)
+    reader = Subfolder(open_reader(str(tmp_path)), "a")
+    forbidden = Refused(path="b", reason="permission denied", forbidden=True)
+    assert as_nobody(tmp_path / "a", lambda: reader.children("b")) == forbidden
+    assert as_nobody(tmp_path / "a", lambda: list(reader.walk([""]))) == [forbidden]
+    (piece,) = as_nobody(tmp_path / "a", lambda: read(reader, Piece(path="b/file", most=9)))
+    assert piece == replace(forbidden, path="b/file")
 
 
 def test_links_that_fan_out_are_followed_once(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.commands import Done, holdfast, started
 from tests.golden import Golden, each
 from tests.json_schema import problems
 from tests.looking import evidence
+from tests.rights import as_nobody
 
 from holdfast.report import document
 
@@ -25,6 +26,10 @@ SCHEMA = json.loads(
 
 PENDING = (
     "is planned and not committed: it runs now, or a restart runs it again over the same range"
+)
+NO_OFFSETS = (
+    "batch 2 is committed, and what is planned is not known: this user may not read `offsets`"
+    " (permission denied)"
 )
 NO_STATE = "no folder `state`: no batch with a stateful operator was ever committed"
 NO_RECORDS = (
@@ -154,6 +159,43 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
     assert [row["batches"]["last_planned"] for row in rows] == [2, 1]
     assert inspect(str(tmp_path), "--markdown").stdout.count("\n| `") == 2
+
+
+def test_folders_that_may_hold_more_checkpoints_are_named(tmp_path: Path) -> None:
+    files.write(tmp_path / "a")
+    files.write(tmp_path / "half")
+    for locked in (files.write(tmp_path / "locked"), tmp_path / "deep/locked"):
+        locked.mkdir(parents=True, exist_ok=True)
+        locked.chmod(0)
+    (tmp_path / "half/offsets").chmod(0)
+    place = str(tmp_path)
+    done = as_nobody(tmp_path, lambda: inspect(place))
+    assert done.returncode == 0
+    assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
+        f"2 checkpoints below {tmp_path}",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
+        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  half        {files.QUERY_ID}  WHEN  {NO_OFFSETS}",
+        "Cannot be listed, and may hold more",
+        "  locked: permission denied",
+        "  deep/locked: permission denied",
+    ]
+    found = json.loads(as_nobody(tmp_path, lambda: inspect(place, "--json").stdout))
+    assert found["unreadable"] == [
+        {"path": path, "reason": "permission denied"} for path in ("locked", "deep/locked")
+    ]
+    assert found["checkpoints"][1]["batches"]["unlisted"] == [
+        {"path": "offsets", "reason": "permission denied"}
+    ]
+    shown = as_nobody(tmp_path, lambda: inspect(place, "--markdown").stdout)
+    assert "- `deep/locked`: permission denied\n" in shown
+
+
+def test_a_folder_with_none_but_locked_ones_is_forbidden(tmp_path: Path) -> None:
+    files.write(tmp_path / "c").chmod(0)
+    done = as_nobody(tmp_path, lambda: inspect(str(tmp_path)))
+    assert done.returncode == 3
+    assert "found none, and folders below it that this user may not list: `c`" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -313,6 +355,7 @@ def test_an_event_log_that_tells_nothing_is_told_of(
         assert facts["restart_history"]["value"][0]["sign"] == "event log"
         return
     assert shown["unreadable"] == [{"path": str(place), "reason": f"the event log {silent}"}]
+    assert "cannot be read" not in shown["verdict"]["text"]
     reason = f"no checkpoint tells it, and the event log given {silent}"
     assert facts["sink"] == facts["output_mode"] == {"status": "unknown", "reason": reason}
     assert f"no run record, and the event log given {silent}: only what" in text

@@ -11,7 +11,7 @@ import click
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.errors import OptionInvalid
-from holdfast.model.evidence import BatchDetail, CheckpointRow, Evidence
+from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence
 from holdfast.model.json import Json
 
 _SHOW_EVERY_S = 0.2
@@ -121,22 +121,22 @@ def _show(found: Evidence, form: str | None) -> None:
         options.write_lines(text.of(found))
 
 
-def _show_rows(rows: tuple[CheckpointRow, ...], location: str, form: str | None) -> None:
+def _show_rows(found: Checkpoints, location: str, form: str | None) -> None:
     from holdfast.report import listing  # noqa: PLC0415
     from holdfast.storage import urls  # noqa: PLC0415
 
     base = urls.canonical(location)
     if form == "json":
-        _json(listing.of(rows, base))
+        _json(listing.of(found, base))
     elif form == "markdown":
-        options.write(listing.markdown(rows, base) + "\n")
+        options.write(listing.markdown(found, base) + "\n")
     elif form == "html":
-        instead = shlex.join(["holdfast", "inspect", "--html", rows[0].location])
+        instead = shlex.join(["holdfast", "inspect", "--html", found.rows[0].location])
         raise _other_form(
             "text, `--json` or `--markdown` for a folder of checkpoints", form, instead
         )
     else:
-        options.write_lines(listing.lines(rows, base))
+        options.write_lines(listing.lines(found, base))
 
 
 def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:

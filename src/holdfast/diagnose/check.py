@@ -6,6 +6,7 @@ Several changes are judged together: each is told, and the verdict is that of th
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from holdfast.diagnose import unseen
 from holdfast.diagnose.changes import (
     aggregates,
     arbitrary,
@@ -23,6 +24,7 @@ from holdfast.diagnose.changes import (
     versions,
     watermarks,
 )
+from holdfast.model.evidence import UnreadableFile
 from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotAssessed, Severity
 
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
@@ -50,6 +52,9 @@ UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 def checked(job: str, change: Change) -> Check:
     """The changes, the worst first, and the verdict that they add up to."""
     location = change.evidence.location.value
+    hidden = unseen.files(change.evidence)
+    if hidden:
+        return _not_seen(job, location, hidden)
     if change.evidence.batches.last_planned is None:
         return first_start(job, location)
     findings: list[Finding] = []
@@ -68,6 +73,20 @@ def checked(job: str, change: Change) -> Check:
         first_start=False,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
+    )
+
+
+def _not_seen(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -> Check:
+    """Nothing is compared with half of a checkpoint."""
+    return Check(
+        job=job,
+        location=location,
+        judgement=Judgement.UNKNOWN,
+        first_start=False,
+        findings=(),
+        not_assessed=(
+            NotAssessed(question="whether it may start from here", reason=hidden[0].told),
+        ),
     )
 
 

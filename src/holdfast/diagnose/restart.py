@@ -23,6 +23,7 @@ from holdfast.diagnose import (
     spark_errors,
     start_errors,
     state_load,
+    unseen,
 )
 from holdfast.diagnose.spark_version import NEWEST
 from holdfast.model.batch import Unknown
@@ -73,7 +74,10 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
 
 
 def predicted(evidence: Evidence, how: Starting) -> Restart:
-    """What the next start does."""
+    """What the next start does; nothing is said where it reads what this look could not."""
+    hidden = unseen.files(evidence)
+    if hidden:
+        return _nothing_known(how, Unknown(reason=hidden[0].told), None)
     following = _next(evidence, how)
     error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):

@@ -10,6 +10,7 @@ progress.py     offset log and commit log: the tail that is read
 timeline.py     one line a batch
 restarts.py     signs of restarts that nothing has recorded
 state.py        stateful operators, their stores, and what can be restored
+state_facts.py  what is told of them among the nine facts
 showable.py     rows of state that are asked for: which batch, or why there are none
 source_logs.py  the logs that file sources keep, as far as a start reads them
 origins.py      sources: where they stand, where they began, which files they took

@@ -4,7 +4,7 @@ The offset entry of a batch is its end; its beginning is the end of the entry be
 which after a purge or with asynchronous progress tracking is not always the number before.
 """
 
-from holdfast.errors import BatchMissing
+from holdfast.errors import BatchMissing, LocationForbidden
 from holdfast.gather import history, origins, progress, runs
 from holdfast.gather.evidence import Place
 from holdfast.gather.tree import Tree
@@ -38,11 +38,19 @@ def _listed(place: Place, top: Children) -> Tree:
     for found in place.reader.walk(wanted):
         if isinstance(found, Portion):
             tree.add(found)
+        else:
+            tree.refuse(found)
     progress.caught_up(place.reader, tree)
     return tree
 
 
 def _require(tree: Tree, batch: int, instead: str) -> None:
+    unlisted = progress.batches(tree).unlisted_log("offsets")
+    if unlisted is not None:
+        raise LocationForbidden(
+            f"expected to list `offsets`, found: {unlisted.reason}",
+            hint="run as a user who may read it, or give its keys with `--storage KEY=VALUE`",
+        )
     if batch not in tree.offsets.ids:
         raise BatchMissing(
             f"expected batch {batch} in the offset log, found {spans(tuple(tree.offsets.ids))}",

@@ -19,15 +19,17 @@ from holdfast.gather import (
     runs,
     source_logs,
     state,
+    state_facts,
     timeline,
     tree,
 )
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.told import History
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind, QueryMetadata
 from holdfast.model.evidence import (
     Absent,
+    Batches,
     Evidence,
     Fact,
     Known,
@@ -99,7 +101,7 @@ def evidence(
     return Evidence(
         location=Known(value=place.url, read_from=(place.url,)),
         query_id=_query_id(seen),
-        source_offsets=_source_offsets(seen, batches.last_planned),
+        source_offsets=_source_offsets(seen, batches),
         sink=_sink(seen),
         output_mode=_output_mode(seen),
         stateful_operators=_operators(seen),
@@ -148,8 +150,9 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> _Se
         state=stated,
         sources=sources,
         unreadable=[
-            *([own_id] if isinstance(own_id, UnreadableFile) else []),
-            *found.refused,
+            *dict.fromkeys(
+                (*([own_id] if isinstance(own_id, UnreadableFile) else []), *found.refused)
+            ),
             *entries.unreadable,
             *damaged,
             *stated.unreadable,
@@ -162,7 +165,8 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> _Se
 
 def _silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFile]:
     if event_log is not None and told.log_silent:
-        yield UnreadableFile(path=event_log.place, reason=f"the event log {told.log_silent}")
+        reason = f"the event log {told.log_silent}"
+        yield UnreadableFile(path=event_log.place, reason=reason, outside=True)
 
 
 def _told(recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None) -> History:
@@ -175,14 +179,16 @@ def _told(recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
     """The query id, as the checkpoint's own `metadata` tells it."""
+    for refused in found.refused_in("metadata"):
+        return refused
     if FileKind.METADATA not in found.amounts:
         return Absent(reason=_NO_METADATA)
     for _, data in reader.read([Piece(path="metadata", most=_MOST_METADATA)]):
         match decoded(data, metadata.decode):
             case QueryMetadata(query_id=told):
                 return Known(value=told, read_from=("metadata",))
-            case Unreadable(reason=reason):
-                return UnreadableFile(path="metadata", reason=reason)
+            case Unreadable() as said:
+                return unread("metadata", said)
             case Missing():
                 return UnreadableFile(path="metadata", reason=progress.GONE)
     raise AssertionError
@@ -218,7 +224,10 @@ def _query_id(seen: _Seen) -> Fact[QueryId]:
     return Known(value=recorded.value, read_from=recorded.read_from, inferred=reason)
 
 
-def _source_offsets(seen: _Seen, planned: BatchId | None) -> Fact[Mapping[str, Offset]]:
+def _source_offsets(seen: _Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
+    planned, unlisted = batches.last_planned, batches.unlisted_log("offsets")
+    if unlisted is not None:
+        return unlisted
     if planned is None:
         return Absent(reason="the offset log is empty: no batch was ever planned")
     if planned in seen.entries.damaged_offsets:
@@ -248,7 +257,7 @@ def _not_told(seen: _Seen) -> Unknown:
 def _output_mode(seen: _Seen) -> Fact[str]:
     if seen.told.output_mode is not None:
         return seen.told.output_mode
-    mode = state.output_mode(seen.state.operators)
+    mode = state_facts.output_mode(seen.state.operators)
     if isinstance(mode, str):
         files = [path for _, path in seen.tree.operator_metadata.values()]
         return Known(value=mode.lower(), read_from=tuple(files))
@@ -256,16 +265,17 @@ def _output_mode(seen: _Seen) -> Fact[str]:
 
 
 def _operators(seen: _Seen) -> Fact[tuple[str, ...]]:
-    fact = state.names(seen.state.operators, seen.tree)
+    fact = state_facts.names(seen.state.operators, seen.tree)
     recorded = seen.told
-    if isinstance(fact, Absent) and recorded.operators and recorded.query_id:
+    untold = isinstance(fact, Absent | UnreadableFile)
+    if untold and recorded.operators and recorded.query_id:
         return Known(value=recorded.operators, read_from=recorded.query_id.read_from)
     return fact
 
 
 def _provider(seen: _Seen, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str]:
     settings, path = (latest[1].settings, f"offsets/{latest[0]}") if latest else ({}, "")
-    return state.provider(seen.tree, settings, path)
+    return state_facts.provider(seen.tree, settings, path)
 
 
 def _spark_version(

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import (
@@ -30,6 +30,7 @@ from holdfast.storage import (
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
 _ONE_SLASH = frozenset({"file", "hdfs"})
 _TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
+_OTHER_USER = "run as a user who may read it, or give its keys with `--storage KEY=VALUE`"
 _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 
 
@@ -43,11 +44,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderOfCheckpoints:
-    """A folder that is no checkpoint, and the checkpoints below it."""
+    """A folder that is no checkpoint, the checkpoints below it, and what cannot be listed there."""
 
     url: str
     reader: Reader
     found: tuple[str, ...]
+    refused: tuple[Refused, ...]
 
 
 def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
@@ -71,13 +73,17 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
             f"expected a checkpoint at `{location}`, found an empty folder",
             hint=_above(url, storage),
         )
-    found = () if alike else tuple(recognise.below(reader))
-    if not found:
-        raise _not_a_checkpoint(location, url, alike, top)
+    below_it = () if alike else tuple(recognise.below(reader))
+    found = tuple(one for one in below_it if isinstance(one, str))
+    refused = tuple(one for one in below_it if isinstance(one, Refused))
     if "" in found:
         # Only `metadata` is left, which is read for this look, not for the one above.
         return Checkpoint(place=_place(url, reader, storage), top=top)
-    return FolderOfCheckpoints(url=url, reader=reader, found=found)
+    if not found and any(one.forbidden for one in refused):
+        raise _hidden(location, [one for one in refused if one.forbidden])
+    if not found:
+        raise _not_a_checkpoint(location, url, alike, top)
+    return FolderOfCheckpoints(url=url, reader=reader, found=found, refused=refused)
 
 
 def _require_location(location: str) -> None:
@@ -173,8 +179,16 @@ def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpo
             hint=f"name the folder of the checkpoint, as in {_inspect(parent)}",
         )
     return LocationForbidden(
-        f"expected to list `{location}`, found: {refused.reason}",
-        hint="run as a user who may read it, or give its keys with `--storage KEY=VALUE`",
+        f"expected to list `{location}`, found: {refused.reason}", hint=_OTHER_USER
+    )
+
+
+def _hidden(location: str, refused: Sequence[Refused]) -> LocationForbidden:
+    more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+    return LocationForbidden(
+        f"expected a checkpoint at `{location}`, found none, and folders below it that this user"
+        f" may not list: `{refused[0].path}`{more} ({refused[0].reason})",
+        hint=_OTHER_USER,
     )
 
 
@@ -199,10 +213,14 @@ def row(place: Place) -> CheckpointRow:
     """One checkpoint in one line: from its `metadata` and the names in its two logs alone."""
     tree = Tree()
     for folder in ("", "offsets", "commits"):
-        inside = place.reader.children(folder)
-        if isinstance(inside, Children):
-            tree.add(Portion(folder=folder, files=inside.files))
-            tree.folders.update(inside.folders)
+        match place.reader.children(folder):
+            case Children(files=files, folders=folders):
+                tree.add(Portion(folder=folder, files=files))
+                tree.folders.update(folders)
+            case Refused() as refused:
+                tree.refuse(refused)
+            case Missing():
+                continue
     progress.caught_up(place.reader, tree)
     return CheckpointRow(
         location=place.url,

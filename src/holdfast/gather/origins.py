@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from holdfast.decode import file_source_log, source_offset, source_start
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen, UnreadableFile
@@ -128,7 +128,7 @@ def _began(
         if isinstance(listed, tuple) and listed:
             logs.add(paths[piece.path])
         elif isinstance(said, Unreadable):
-            unreadable.append(UnreadableFile(path=piece.path, reason=said.reason))
+            unreadable.append(unread(piece.path, said))
         elif not isinstance(said, Missing):
             began[paths[piece.path]] = said.offset
     return began, logs
@@ -165,7 +165,7 @@ def _files(
         whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
         said = decoded(data, partial(file_source_log.decode, whole=whole))
         if isinstance(said, Unreadable):
-            unreadable.append(UnreadableFile(path=piece.path, reason=said.reason))
+            unreadable.append(unread(piece.path, said))
         elif not isinstance(said, Missing):
             found |= dict.fromkeys(_of(said, wanted))
     return tuple(found)[:_MOST_FILES]

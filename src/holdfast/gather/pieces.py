@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from holdfast.model.evidence import UnreadableFile
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Refused
 
@@ -16,5 +17,10 @@ def decoded(
     if isinstance(data, Missing):
         return data
     if isinstance(data, Refused):
-        return Unreadable(reason=data.reason)
+        return Unreadable(reason=data.reason, forbidden=data.forbidden)
     return decode(data)
+
+
+def unread(path: str, said: Unreadable | Refused) -> UnreadableFile:
+    """A file that says nothing, by why it does not."""
+    return UnreadableFile(path=path, reason=said.reason, forbidden=said.forbidden)

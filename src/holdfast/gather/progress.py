@@ -6,13 +6,13 @@ followed to its end first, and the offset log after it: a batch is then never se
 not planned, unless that is what the checkpoint holds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import RECENT, Tree
-from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind
+from holdfast.model.checkpoint import CommitEntry, FileKind
 from holdfast.model.evidence import Batches, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry, Unreadable
@@ -23,6 +23,7 @@ MOST_BYTES = 16 << 20
 _MOST_IN_ALL = 128 << 20
 _MOST_AHEAD = 1000
 _MOST_PENDING = 1000
+_MOST_LOOKS = 2
 _NO_ROOM = "not read: the entries after it are too long"
 GONE = "went while it was read: a running query has removed it"
 
@@ -44,35 +45,38 @@ class Entries:
 
 def caught_up(reader: Reader, tree: Tree) -> None:
     """Follow both logs to entries that were written since they were listed."""
+    hidden = {one.path for one in unlisted(tree)}
     for folder, log in (("commits", tree.commits), ("offsets", tree.offsets)):
+        if folder not in tree.folders or folder in hidden:
+            continue
         for _ in range(_MOST_AHEAD):
             last = log.ids.last
             following = 0 if last is None else last + 1
-            if not tree.folders & {folder} or not _there(reader, f"{folder}/{following}"):
+            if not _there(reader, f"{folder}/{following}"):
                 break
             log.ids.add([following])
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last
-    if committed is not None and (planned is None or planned < committed):
+    if committed is not None and (planned is None or planned < committed) and not hidden:
         # Either that is how it is, or what came in between was removed before it was looked for.
-        inside = reader.children("offsets")
-        if isinstance(inside, Children):
-            tree.offsets.ids.add(
-                [found.number for found in _classified(inside) if found.number is not None]
-            )
+        _list_again(reader, tree, FileKind.OFFSETS)
 
 
-def _classified(inside: Children) -> Iterator[CheckpointFile]:
-    for file in inside.files:
-        found = names.classify(f"offsets/{file.name}")
-        if found.kind is FileKind.OFFSETS:
-            yield found
+def _list_again(reader: Reader, tree: Tree, kind: FileKind) -> None:
+    """Take in the entries of a log that were written since it was listed."""
+    inside = reader.children(kind.value)
+    if not isinstance(inside, Children):
+        return
+    found = [names.classify(f"{kind.value}/{file.name}") for file in inside.files]
+    ids = [one.number for one in found if one.kind is kind and one.number is not None]
+    tree.logs[kind].ids.add(ids)
 
 
 def batches(tree: Tree) -> Batches:
     """Which batches the names in the logs tell of."""
     planned, committed = tree.offsets.ids, tree.commits.ids
+    hidden = unlisted(tree)
     last = committed.last
-    tail = planned.tail(_MOST_PENDING)
+    tail = [] if hidden else planned.tail(_MOST_PENDING)
     return Batches(
         first=_batch(planned.first if planned else committed.first),
         last_planned=_batch(planned.last),
@@ -80,14 +84,52 @@ def batches(tree: Tree) -> Batches:
         pending=tuple(BatchId(number) for number in tail if last is None or number > last),
         offset_spans=tuple(planned),
         commit_spans=tuple(committed),
+        unlisted=hidden,
     )
+
+
+def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
+    """The logs whose names cannot be had."""
+    return tuple(one for one in tree.refused if one.path in ("offsets", "commits"))
 
 
 def entries(reader: Reader, tree: Tree) -> Entries:
-    """The newest entries of both logs."""
+    """The newest entries of both logs.
+
+    A running query removes its oldest entries: one that went, below one that is there, is none that
+    cannot be read. Where the newest went, the query is far ahead, and the logs are listed again.
+    """
+    found = _newest(reader, tree)
+    for _ in range(_MOST_LOOKS):
+        if not _overtaken(found):
+            break
+        # Commits first, for the reason that they are followed first.
+        _list_again(reader, tree, FileKind.COMMITS)
+        _list_again(reader, tree, FileKind.OFFSETS)
+        found = _newest(reader, tree)
+    _forget_removed(found.damaged_offsets, found.offsets)
+    _forget_removed(found.damaged_commits, found.commits)
+    return found
+
+
+def _newest(reader: Reader, tree: Tree) -> Entries:
     return read_entries(
         reader, tree.offsets.ids.tail(RECENT + 1), tree.commits.ids.tail(RECENT + 1)
     )
+
+
+def _overtaken(found: Entries) -> bool:
+    """Whether an entry went that a start reads: the newest of a log, or the offsets before it."""
+    planned = max((*found.offsets, *found.damaged_offsets), default=0)
+    committed = max((*found.commits, *found.damaged_commits), default=0)
+    read = {f"offsets/{planned}", f"offsets/{planned - 1}", f"commits/{committed}"}
+    return any(one.reason == GONE and one.path in read for one in found.unreadable)
+
+
+def _forget_removed(damaged: dict[BatchId, UnreadableFile], read: Iterable[BatchId]) -> None:
+    newest = max(read, default=BatchId(-1))
+    for batch in [one for one, file in damaged.items() if file.reason == GONE and one < newest]:
+        del damaged[batch]
 
 
 def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int]) -> Entries:
@@ -127,13 +169,14 @@ def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None
             found.commits[batch] = said
         case Unreadable() | Missing():
             damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
-            reason = GONE if isinstance(said, Missing) else said.reason
-            damaged[batch] = UnreadableFile(path=piece.path, reason=reason)
+            why = Unreadable(reason=GONE) if isinstance(said, Missing) else said
+            damaged[batch] = unread(piece.path, why)
 
 
 def _there(reader: Reader, path: str) -> bool:
+    """Whether there is an entry; what is refused says nothing of what is there."""
     nothing = Piece(path=path, most=0, last=True)
-    return not any(isinstance(data, Missing) for _, data in reader.read([nothing]))
+    return all(isinstance(data, bytes) for _, data in reader.read([nothing]))
 
 
 def _batch(number: int | None) -> BatchId | None:

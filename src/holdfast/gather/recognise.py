@@ -75,8 +75,11 @@ def _has_rdd(folders: set[str], files: set[str]) -> bool:
     return bool(files) and all(re.fullmatch(r"\.?part-\d{5}(\.crc)?", one) for one in files)
 
 
-def below(reader: Reader) -> Iterator[str]:
-    """Every checkpoint below a folder, level by level; also those inside of other checkpoints."""
+def below(reader: Reader) -> Iterator[str | Refused]:
+    """Every checkpoint below a folder, level by level; also those inside of other checkpoints.
+
+    What cannot be listed may hold more of them.
+    """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  slow to load, seldom used
 
     level, seen = [""], 0
@@ -85,8 +88,12 @@ def below(reader: Reader) -> Iterator[str]:
             deeper: list[str] = []
             looked = pool.map(lambda folder: (folder, reader.children(folder)), level)
             for folder, inside in looked:
-                if isinstance(inside, Missing | Refused):
+                if isinstance(inside, Missing):
                     continue
+                if isinstance(inside, Refused):
+                    yield inside
+                    continue
+                yield from inside.refused
                 found = is_checkpoint(reader, folder, inside)
                 if found:
                     yield folder

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.model.evidence import UnreadableFile
 from holdfast.model.ids import RunId
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import Unreadable
-from holdfast.storage import Children, Missing, Piece, Reader
+from holdfast.storage import Children, Missing, Piece, Reader, Refused
 
 if TYPE_CHECKING:
     from holdfast.model.events import QueryEvent
@@ -40,7 +40,9 @@ NOTHING = Recorded(events=(), lease=None, unreadable=())
 def recorded(beside: Reader, name: str) -> Recorded:
     """What the records say of the checkpoint with this name."""
     top = beside.children(f".holdfast/{name}")
-    if not isinstance(top, Children):
+    if isinstance(top, Refused):
+        return Recorded(events=(), lease=None, unreadable=(unread(top.path, top),))
+    if isinstance(top, Missing):
         return NOTHING
     from holdfast.decode import run_record  # noqa: PLC0415  most checkpoints have no records
 
@@ -53,7 +55,7 @@ def recorded(beside: Reader, name: str) -> Recorded:
             continue  # an old run, pruned while it was read
         for event in (said,) if isinstance(said, Unreadable) else said:
             if isinstance(event, Unreadable):
-                unreadable.append(UnreadableFile(path=piece.path, reason=event.reason))
+                unreadable.append(unread(piece.path, event))
             else:
                 events.append((piece.path, event))
     return Recorded(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.decode import file_source_log
-from holdfast.gather.pieces import decoded
+from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Source, Tree
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import SourceLog, UnreadableFile
@@ -74,7 +74,7 @@ def _log(reader: Reader, name: str, source: Source, known: bool | None) -> Sourc
         whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
         said = decoded(data, partial(file_source_log.decode, whole=whole))
         if isinstance(said, Unreadable):
-            damaged.append(UnreadableFile(path=piece.path, reason=said.reason))
+            damaged.append(unread(piece.path, said))
         elif not isinstance(said, Missing):
             read += len(said)
     of_files = known if known is not None else bool(read or last is not None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
 from holdfast.gather import spans
+from holdfast.gather.pieces import unread
 from holdfast.gather.tree import Store, StoreKey, Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
@@ -15,7 +16,6 @@ from holdfast.model.checkpoint import (
     StateSchema,
 )
 from holdfast.model.evidence import (
-    Absent,
     Fact,
     Known,
     OperatorSeen,
@@ -23,12 +23,13 @@ from holdfast.model.evidence import (
     UnreadableFile,
 )
 from holdfast.model.ids import BatchId
-from holdfast.model.json import Json
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 _MOST_BYTES = 16 << 20
 _MOST_ZIPS = 64
+_OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
+_IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
@@ -62,6 +63,7 @@ def seen(reader: Reader, tree: Tree, reported: Mapping[str, int]) -> State:
     described = _described(reader, tree)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
+    found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
     return State(
         operators=tuple(_operator(n, tree, described, reported) for n in sorted(found)),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
@@ -69,29 +71,13 @@ def seen(reader: Reader, tree: Tree, reported: Mapping[str, int]) -> State:
     )
 
 
-def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]]:
-    """The fact: which stateful operators the query has."""
-    found = tuple(operators)
-    if not found:
-        where = "the folder `state` is empty" if "state" in tree.folders else "no folder `state`"
-        return Absent(reason=f"{where}: no batch with a stateful operator was ever committed")
-    read_from: list[str] = []
-    told: list[str] = []
-    inferred = ""
-    for one in found:
-        match one.name:
-            case Known(value=value, read_from=files, inferred=reason):
-                told.append(value)
-                read_from += files
-                inferred = inferred or reason
-            case UnreadableFile(path=path, reason=reason):
-                told.append(f"operator {one.operator}")
-                inferred = inferred or f"`{path}` cannot be read: {reason}"
-            case Absent(reason=reason) | Unknown(reason=reason):
-                told.append(f"operator {one.operator}")
-                read_from.append(f"state/{one.operator}")
-                inferred = inferred or reason
-    return Known(value=tuple(told), read_from=tuple(read_from), inferred=inferred)
+def _unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
+    """Folders of operators and of their partitions that cannot be listed."""
+    return tuple(
+        one
+        for one in tree.refused_in("state")
+        if _OPERATOR.fullmatch(one.path) or (one.forbidden and _IN_OPERATOR.match(one.path))
+    )
 
 
 def _described(reader: Reader, tree: Tree) -> _Described:
@@ -108,8 +94,9 @@ def _described(reader: Reader, tree: Tree) -> _Described:
         if isinstance(data, Missing):
             continue  # removed by a running query, which has a newer one
         if isinstance(data, Refused):
-            problem = data.reason
-        elif piece.path in wanted:
+            described.unreadable[piece.path] = unread(piece.path, data)
+            continue
+        if piece.path in wanted:
             problem = _take_metadata(described, wanted[piece.path], piece.path, data)
         elif piece.path in keys:
             problem = _take_schema(described, keys[piece.path], piece.path, data)
@@ -150,25 +137,21 @@ def _operator(
     keys = sorted(key for key in tree.stores if key[0] == operator)
     stores = tuple(_store(key, tree.stores[key], described) for key in keys)
     held = [store for store in stores if store.latest_version > 0]
-    versions = spans.common([store.restorable for store in held])
-    oldest: BatchId | Unknown = (
-        BatchId(versions[0].first - 1)
-        if versions
-        else Unknown(reason="no version can be put together in every partition")
-    )
+    unlisted = tuple(one for one in _unlisted(tree) if one.path.split("/")[1] == str(operator))
     told = described.metadata.get(operator)
     return OperatorSeen(
         operator=operator,
         name=_name(operator, tree, described),
         partitions=len({key[1] for key in keys}),
-        rows=_rows(_name(operator, tree, described), stores, reported),
+        rows=_rows(_name(operator, tree, described), stores, unlisted, reported),
         bytes=sum(store.bytes for store in stores),
         latest_version=max((store.latest_version for store in held), default=None),
-        oldest_batch=oldest,
+        oldest_batch=_oldest(held, unlisted),
         schema=_schema(operator, described),
         properties=told[1].properties if told else {},
         declared=told[1].stores if told else (),
         stores=stores,
+        unlisted=unlisted,
     )
 
 
@@ -178,6 +161,15 @@ def _counted(path: str, opened: RocksDbSnapshot | None, described: _Described) -
         return opened.keys if opened.keys >= 0 else _NOT_TRACKED
     unreadable = described.unreadable.get(path)
     return _TOO_MANY if unreadable is None else Unknown(reason=unreadable.reason)
+
+
+def _oldest(held: Iterable[StoreSeen], unlisted: tuple[UnreadableFile, ...]) -> BatchId | Unknown:
+    if unlisted:
+        return Unknown(reason=unlisted[0].told)
+    versions = spans.common([store.restorable for store in held])
+    if not versions:
+        return Unknown(reason="no version can be put together in every partition")
+    return BatchId(versions[0].first - 1)
 
 
 def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
@@ -203,10 +195,15 @@ def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
 
 
 def _rows(
-    name: Fact[str], stores: tuple[StoreSeen, ...], reported: Mapping[str, int]
+    name: Fact[str],
+    stores: tuple[StoreSeen, ...],
+    unlisted: tuple[UnreadableFile, ...],
+    reported: Mapping[str, int],
 ) -> int | Unknown:
     if isinstance(name, Known) and name.value in reported:
         return reported[name.value]
+    if unlisted:
+        return Unknown(reason=unlisted[0].told)
     total = 0
     for store in stores:
         if store.store.endswith(_KEY_COUNTS):
@@ -224,6 +221,9 @@ def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:
     path = tree.operator_metadata.get(operator, (0, ""))[1]
     if path in described.unreadable:
         return described.unreadable[path]
+    for one in _unlisted(tree):
+        if one.path in (f"state/{operator}", f"state/{operator}/_metadata"):
+            return one
     joins = [k[2] for k in tree.stores if k[0] == operator and _JOIN_STORE.fullmatch(k[2])]
     if joins:
         reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
@@ -260,35 +260,3 @@ def _schema(operator: int, described: _Described) -> dict[str, tuple[ColumnFamil
         for (own, store), (_, schema) in sorted(described.schemas.items())
         if own == operator
     }
-
-
-def provider(tree: Tree, settings: Mapping[str, str], read_from: str) -> Fact[str]:
-    """The fact: which state store provider the query uses."""
-    pinned = settings.get("spark.sql.streaming.stateStore.providerClass")
-    if pinned:
-        return Known(value=pinned, read_from=(read_from,))
-    kinds = {kind.value for kind, _ in tree.kinds_of_state}
-    package = "org.apache.spark.sql.execution.streaming.state"
-    if kinds & {"state zip", "state changelog"}:
-        reason = "no offset entry pins a provider; the state files are RocksDB's"
-        return Known(
-            value=f"{package}.RocksDBStateStoreProvider", read_from=("state",), inferred=reason
-        )
-    if kinds & {"state delta", "state snapshot"}:
-        reason = "no offset entry pins a provider; the state files are those of the HDFS-backed one"
-        return Known(
-            value=f"{package}.HDFSBackedStateStoreProvider", read_from=("state",), inferred=reason
-        )
-    if not settings:
-        return Unknown(reason="no offset entry pins it, and there is no state")
-    return Absent(reason="the offset entry pins settings, but none of a state store")
-
-
-def output_mode(operators: Iterable[OperatorSeen]) -> Json:
-    """The output mode that an operator's own properties name; only transformWithState has one."""
-    for one in operators:
-        properties = one.properties if isinstance(one.properties, Mapping) else {}
-        mode = properties.get("outputMode")
-        if isinstance(mode, str):
-            return mode
-    return None

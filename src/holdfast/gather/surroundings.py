@@ -81,14 +81,20 @@ def _files_gone(evidence: Evidence) -> tuple[str, ...] | Unknown:
     local = [path for path in named if path.startswith(("file:", "/"))]
     if len(local) < len(named):
         return _ELSEWHERE
-    return tuple(path for path in local if not _there(path))
+    try:
+        return tuple(path for path in local if not _there(path))
+    except PermissionError as error:
+        return Unknown(reason=f"this user may not look at `{error.filename}`")
 
 
 def _there(path: str) -> bool:
     try:
-        return Path("/" + unquote(path.removeprefix("file:")).lstrip("/")).exists()
+        Path("/" + unquote(path.removeprefix("file:")).lstrip("/")).stat()
+    except PermissionError:
+        raise
     except (OSError, ValueError):
         return False  # a name that no file can have
+    return True
 
 
 def _same_query(place: Place, evidence: Evidence) -> tuple[str, ...] | Unknown:

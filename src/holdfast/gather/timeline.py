@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.gather import origins
+from holdfast.gather import origins, progress
 from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
@@ -79,9 +79,13 @@ def _planned(entry: OffsetEntry | None) -> int | Unknown:
 def _standing(batch: BatchId, tree: Tree, entries: Entries) -> Committed:
     if batch in entries.damaged_offsets:
         return Committed.OFFSETS_UNREADABLE
-    if batch in entries.damaged_commits:
+    if batch in entries.damaged_commits or _hidden(tree):
         return Committed.COMMIT_UNREADABLE
     return Committed.YES if batch in tree.commits.ids else Committed.NO
+
+
+def _hidden(tree: Tree) -> bool:
+    return any(one.path == "commits" for one in progress.unlisted(tree))
 
 
 _Count = tuple[int | Unknown, str]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import names
+from holdfast.gather.pieces import unread
 from holdfast.gather.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
 from holdfast.model.evidence import Amount, UnreadableFile
@@ -127,12 +128,20 @@ class Tree:
             if kind in self.amounts
         }
 
-    def refuse(self, path: str, reason: str) -> None:
-        """Note what could not be read; a few of them by name, the others by number."""
-        if len(self.refused) < _MOST_LISTED:
-            self.refused.append(UnreadableFile(path=path, reason=reason))
-        else:
-            self.refused_more += 1
+    def refuse(self, *refused: Refused) -> None:
+        """Note what could not be read; a few of them by name, the others by number.
+
+        A whole log or the whole state is always named: a fact may hang on it.
+        """
+        for one in refused:
+            if len(self.refused) < _MOST_LISTED or "/" not in one.path:
+                self.refused.append(unread(one.path, one))
+            else:
+                self.refused_more += 1
+
+    def refused_in(self, folder: str) -> tuple[UnreadableFile, ...]:
+        """What could not be read of a folder: the folder itself, or something in it."""
+        return tuple(one for one in self.refused if f"{one.path}/".startswith(f"{folder}/"))
 
     def add(self, portion: Portion) -> None:
         """Take in some files of one folder."""
@@ -247,6 +256,7 @@ def folded(reader: Reader, top: Children, told: Callable[[int], None]) -> Tree:
     request of its own, and they are most of what there is.
     """
     tree = Tree(folders=set(top.folders))
+    tree.refuse(*top.refused)
     tree.add(Portion(folder="", files=[f for f in top.files if f.size or f.name not in _PARTS]))
     folders = [folder for folder in top.folders if folder != "state"]
     if "state" in top.folders:
@@ -256,8 +266,8 @@ def folded(reader: Reader, top: Children, told: Callable[[int], None]) -> Tree:
             case Portion():
                 tree.add(found)
                 told(tree.seen)
-            case Refused(path=path, reason=reason):
-                tree.refuse(path, reason)
+            case Refused():
+                tree.refuse(found)
     return tree
 
 
@@ -270,12 +280,13 @@ def _state_folders(reader: Reader, tree: Tree) -> list[str]:
 
 def _folders_of(reader: Reader, folder: str, tree: Tree) -> list[str]:
     match reader.children(folder):
-        case Children(files=files, folders=folders):
+        case Children(files=files, folders=folders, refused=refused):
             tree.add(Portion(folder=folder, files=files))
-            tree.not_empty.update(("state",) if folders else ())
+            tree.refuse(*refused)
+            tree.not_empty.update(("state",) if folders or refused else ())
             return [f"{folder}/{name}" for name in folders]
-        case Refused(path=path, reason=reason):
-            tree.refuse(path, reason)
+        case Refused() as refused:
+            tree.refuse(refused)
             return []
         case Missing():
             return []

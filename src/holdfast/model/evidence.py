@@ -45,10 +45,23 @@ class Absent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableFile:
-    """A file that is there and does not say what it should, and why."""
+    """A file or folder that is there and does not say what it should, and why.
+
+    `forbidden`: this user may not read it. That says nothing of the file, nor of a query that runs
+    as another user. `outside`: it is no part of the checkpoint, as a log that somebody named.
+    """
 
     path: str
     reason: str
+    forbidden: bool = False
+    outside: bool = False
+
+    @property
+    def told(self) -> str:
+        """In words, for a sentence."""
+        if self.forbidden:
+            return f"this user may not read `{self.path}` ({self.reason})"
+        return f"`{self.path}` cannot be read ({self.reason})"
 
 
 Fact: TypeAlias = Known[T] | Absent | UnreadableFile | Unknown
@@ -64,10 +77,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """Which batches the two logs name; None where a log is empty.
+    """Which batches the two logs name; None where a log is empty, or is one of `unlisted`.
 
     `pending` are the batches that are planned and not committed, above the last committed one.
-    Spark re-runs only the last of them.
+    Spark re-runs only the last of them. `unlisted` are the logs whose names cannot be had: of these
+    batches nothing is known.
     """
 
     first: BatchId | None
@@ -76,6 +90,11 @@ class Batches:
     pending: tuple[BatchId, ...]
     offset_spans: tuple[Span, ...]
     commit_spans: tuple[Span, ...]
+    unlisted: tuple[UnreadableFile, ...] = ()
+
+    def unlisted_log(self, name: str) -> UnreadableFile | None:
+        """The log of a name, if it cannot be listed."""
+        return next((one for one in self.unlisted if one.path == name), None)
 
 
 class Committed(StrEnum):
@@ -164,7 +183,10 @@ class StoreSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSeen:
-    """One stateful operator with its stores; `oldest_batch` can be restored in all of them."""
+    """One stateful operator with its stores; `oldest_batch` can be restored in all of them.
+
+    `unlisted` are its folders that cannot be listed: there may be more than was seen.
+    """
 
     operator: int
     name: Fact[str]
@@ -178,6 +200,7 @@ class OperatorSeen:
     declared: tuple[StateStoreInfo, ...]
     """The stores as the operator's metadata names them; none where it cannot be read."""
     stores: tuple[StoreSeen, ...]
+    unlisted: tuple[UnreadableFile, ...] = ()
 
 
 class RestartSign(StrEnum):
@@ -287,3 +310,11 @@ class CheckpointRow:
     query_id: Fact[QueryId]
     batches: Batches
     changed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The checkpoints below a folder; in what is `unreadable` there may be more of them."""
+
+    rows: tuple[CheckpointRow, ...]
+    unreadable: tuple[UnreadableFile, ...]

@@ -8,9 +8,10 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """Bytes that are not what their name says, and why."""
+    """Bytes that are not what their name says, and why; `forbidden`: they may not be read."""
 
     reason: str
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ def of(evidence: Evidence) -> Json:
                 "missing_offsets": _spans(words.gaps(evidence.batches.offset_spans)),
                 "missing_commits": _spans(words.gaps(evidence.batches.commit_spans)),
                 "recent": [_batch(one) for one in evidence.timeline],
+                "unlisted": [unreadable(one) for one in evidence.batches.unlisted],
             },
             "sources": [source(one) for one in evidence.sources],
             "operators": [_operator(one) for one in evidence.operators],
@@ -190,6 +191,7 @@ def _operator(shown: OperatorSeen) -> Json:
         "schema": {name: _families(one) for name, one in shown.schema.items()},
         "properties": shown.properties,
         "stores": [_store(one) for one in shown.stores],
+        "unlisted": [unreadable(one) for one in shown.unlisted],
     }
 
 

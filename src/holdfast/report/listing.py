@@ -1,19 +1,22 @@
 """The checkpoints below a folder -> one row each, as text, JSON and Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from holdfast.model.evidence import CheckpointRow, Known
+from holdfast.model.evidence import CheckpointRow, Checkpoints, Known
 from holdfast.model.json import Json
 from holdfast.report import document, redact, verdict, words
 from holdfast.report.markdown import cell
 from holdfast.report.text import Line, Part, Style
 from holdfast.report.verdict import Level
 
+_MOST = 20
+_MORE = "Cannot be listed, and may hold more"
 _STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
 
 
-def lines(rows: Sequence[CheckpointRow], base: str) -> Iterator[Line]:
+def lines(found: Checkpoints, base: str) -> Iterator[Line]:
     """One line a checkpoint: where, which query, how far, how it stands."""
+    rows = found.rows
     yield (
         Part(words.plural(len(rows), "checkpoint"), Style.HEAD),
         Part(f" below {redact.shown(base)}"),
@@ -23,27 +26,35 @@ def lines(rows: Sequence[CheckpointRow], base: str) -> Iterator[Line]:
     head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
-        found = verdict.of_batches(row.batches)
+        stands = verdict.of_batches(row.batches)
         yield (
             Part(f"  {name:<{width}}  {_query(row):<36}  "),
             Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
-            Part(found.text, _STYLES[found.level]),
+            Part(stands.text, _STYLES[stands.level]),
         )
+    if found.unreadable:
+        yield (Part(_MORE, Style.HEAD),)
+        for one in found.unreadable[:_MOST]:
+            yield (Part(redact.shown(f"  {one.path}: {one.reason}"), Style.CAREFUL),)
+        if len(found.unreadable) > _MOST:
+            yield (Part(f"  and {len(found.unreadable) - _MOST:,} more", Style.DIM),)
 
 
-def of(rows: Sequence[CheckpointRow], base: str) -> Json:
+def of(found: Checkpoints, base: str) -> Json:
     """The same for programs."""
     return redact.value(
         {
             "format": document.FORMAT,
             "location": base,
-            "checkpoints": [_row(row) for row in rows],
+            "checkpoints": [_row(row) for row in found.rows],
+            "unreadable": [document.unreadable(one) for one in found.unreadable],
         }
     )
 
 
-def markdown(rows: Sequence[CheckpointRow], base: str) -> str:
+def markdown(found: Checkpoints, base: str) -> str:
     """The same as a table for a ticket."""
+    rows = found.rows
     lines = [
         f"# {words.plural(len(rows), 'checkpoint')} below `{cell(base)}`",
         "",
@@ -55,6 +66,11 @@ def markdown(rows: Sequence[CheckpointRow], base: str) -> str:
         f" {verdict.of_batches(row.batches).text} |"
         for row in rows
     ]
+    if found.unreadable:
+        lines += ["", _MORE, ""]
+        lines += [f"- `{cell(one.path)}`: {cell(one.reason)}" for one in found.unreadable[:_MOST]]
+        left = len(found.unreadable) - _MOST
+        lines += [f"- and {left:,} more"] if left > 0 else []
     return "\n".join(lines)
 
 
@@ -68,6 +84,7 @@ def _row(row: CheckpointRow) -> Json:
             "last_planned": row.batches.last_planned,
             "last_committed": row.batches.last_committed,
             "pending": list(row.batches.pending),
+            "unlisted": [document.unreadable(one) for one in row.batches.unlisted],
         },
         "changed_at": words.instant(row.changed_ms),
         "verdict": {"level": found.level.value, "text": found.text},

@@ -143,6 +143,15 @@ def schema(shown: OperatorSeen) -> Iterator[tuple[str, str, str, str]]:
             yield store, family.name, key, value
 
 
+def _partitions(shown: OperatorSeen) -> str:
+    seen = words.plural(shown.partitions, "partition")
+    if not shown.unlisted:
+        return seen
+    more = len(shown.unlisted) - 1
+    others = f" and {words.plural(more, 'other folder')}" if more else ""
+    return f"{seen} seen, and `{shown.unlisted[0].path}`{others}, which cannot be listed"
+
+
 def state(shown: OperatorSeen) -> str:
     """The state of an operator in one line."""
     counted, oldest = "rows unknown", "no batch known to be restorable"
@@ -152,7 +161,7 @@ def state(shown: OperatorSeen) -> str:
         oldest = f"oldest restorable batch {shown.oldest_batch:,}"
     return ", ".join(
         (
-            words.plural(shown.partitions, "partition"),
+            _partitions(shown),
             words.size(shown.bytes),
             counted,
             f"latest version {words.number(shown.latest_version)}",

@@ -11,6 +11,7 @@ from enum import StrEnum
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import (
     Absent,
+    Batches,
     BatchSeen,
     Committed,
     Evidence,
@@ -117,12 +118,16 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     yield (
         Part("Batches", Style.HEAD),
         Part(
-            f"  {words.spans(batches.offset_spans)} planned,"
-            f" {words.spans(batches.commit_spans)} committed",
+            f"  {words.spans(batches.offset_spans)} planned, {_commits(batches)} committed",
             Style.DIM,
         ),
     )
     yield from _timeline(shown)
+
+
+def _commits(batches: Batches) -> str:
+    hidden = batches.unlisted_log("commits") is not None
+    return "not known which" if hidden else words.spans(batches.commit_spans)
 
 
 def _timeline(shown: Sequence[BatchSeen]) -> Iterator[Line]:

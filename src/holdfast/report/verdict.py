@@ -7,8 +7,11 @@ exactly that batch runs again over exactly that range, and no earlier one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeGuard, TypeVar
 
-from holdfast.model.evidence import Batches, Evidence, Span, UnreadableFile
+from holdfast.model.evidence import Batches, Evidence, Fact, Span, UnreadableFile
+
+T = TypeVar("T")
 
 
 class Level(StrEnum):
@@ -33,16 +36,32 @@ def of(evidence: Evidence) -> Verdict:
     if damage:
         return Verdict(level=Level.BAD, text=damage)
     standing = of_batches(evidence.batches)
-    unread = len(evidence.unreadable) + evidence.unreadable_more
+    unread = _unread(evidence)
     if not unread or standing.level is Level.BAD:
         return standing
-    files = "1 file" if unread == 1 else f"{unread:,} files"
-    return Verdict(level=Level.CAREFUL, text=f"{standing.text}; {files} cannot be read")
+    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *unread)))
+
+
+def _unread(evidence: Evidence) -> list[str]:
+    """What the standing may lack, in words; what it names itself is not said twice."""
+    hidden = {one.path for one in evidence.batches.unlisted}
+    named = [one for one in evidence.unreadable if not one.outside and one.path not in hidden]
+    forbidden = [one for one in named if one.forbidden]
+    others = len(named) - len(forbidden) + evidence.unreadable_more
+    told: list[str] = []
+    if forbidden:
+        more = f" and {len(forbidden) - 1:,} more" if len(forbidden) > 1 else ""
+        told.append(f"this user may not read `{forbidden[0].path}`{more}")
+    if others:
+        told.append(f"{'1 file' if others == 1 else f'{others:,} files'} cannot be read")
+    return told
 
 
 def of_batches(batches: Batches) -> Verdict:
     """How the checkpoint stands, by the names in its two logs alone."""
     planned, committed = batches.last_planned, batches.last_committed
+    if batches.unlisted:
+        return _of_unlisted(batches, batches.unlisted[0])
     if planned is None:
         if committed is None:
             return Verdict(level=Level.GOOD, text="not started: no batch was ever planned")
@@ -57,6 +76,19 @@ def of_batches(batches: Batches) -> Verdict:
     if planned > 0 and not _holds(batches.offset_spans, planned - 1):
         return _of_gap(batches, planned)
     return _of_pending(batches, planned)
+
+
+def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
+    """A log whose names cannot be had: what the other one says is half of it."""
+    seen = ""
+    if batches.last_planned is not None:
+        seen = f"batch {batches.last_planned} is planned, and whether it is committed is not known"
+    elif batches.last_committed is not None:
+        seen = f"batch {batches.last_committed} is committed, and what is planned is not known"
+    level = Level.CAREFUL if log.forbidden else Level.BAD
+    return Verdict(
+        level=level, text=f"{seen or 'which batches there are is not known'}: {log.told}"
+    )
 
 
 def _of_gap(batches: Batches, planned: int) -> Verdict:
@@ -93,16 +125,21 @@ def _of_pending(batches: Batches, planned: int) -> Verdict:
 
 def _damage(evidence: Evidence) -> str:
     """What stops a restart, whatever else is there."""
-    if isinstance(evidence.query_id, UnreadableFile):
+    if _damaged(evidence.query_id):
         return f"`metadata` cannot be read ({evidence.query_id.reason}): a restart fails"
-    if isinstance(evidence.source_offsets, UnreadableFile):
+    if _damaged(evidence.source_offsets) and not evidence.batches.unlisted:
         fact = evidence.source_offsets
         return f"`{fact.path}`, where a restart begins, cannot be read ({fact.reason})"
     last = evidence.batches.last_committed
     for one in evidence.unreadable:
-        if last is not None and one.path == f"commits/{last}":
+        if last is not None and one.path == f"commits/{last}" and not one.forbidden:
             return f"`{one.path}`, the last commit, cannot be read ({one.reason}): a restart fails"
     return ""
+
+
+def _damaged(fact: Fact[T]) -> TypeGuard[UnreadableFile]:
+    """Whether a file is unreadable for everybody; what this user may not read says nothing."""
+    return isinstance(fact, UnreadableFile) and not fact.forbidden
 
 
 def _bad(text: str) -> Verdict:

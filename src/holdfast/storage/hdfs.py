@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from holdfast.errors import StorageUnavailable
 from holdfast.storage.objects import unavailable
 from holdfast.storage.reader import PORTION, Children, File, Piece, Refused, too_long
-from holdfast.storage.remote import Found
+from holdfast.storage.remote import Forbidden, Found
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DRAFT = ".holdfast-draft"
+_DENIED = "permission denied"
 # The client's own 15 attempts take many minutes to say that nobody listens; these take 8 seconds.
 _DEFAULTS = {"dfs.client.failover.max.attempts": "3"}
 
@@ -182,6 +183,8 @@ class HdfsListing:
         except FileNotFoundError:
             return  # it went while the folder above was read
         except (OSError, RuntimeError) as error:
+            if _forbidden(error):
+                raise Forbidden(_DENIED) from error
             raise _unavailable(self._url, folder, error) from error
         yield page
 
@@ -195,19 +198,24 @@ class HdfsListing:
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (OSError, RuntimeError) as error:
-            return Refused(path=piece.path, reason=_said(error))
+            reason = _DENIED if _forbidden(error) else _said(error)
+            return Refused(path=piece.path, reason=reason, forbidden=_forbidden(error))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _refused(self, folder: str, error: Exception) -> Refused:
-        if "AccessControlException" in str(error):
-            return Refused(path=folder, reason="permission denied")
+        if _forbidden(error):
+            return Refused(path=folder, reason=_DENIED, forbidden=True)
         raise _unavailable(self._url, folder, error) from error
 
 
 def _file(status: "FileStatus") -> File:
     return File(status.path.rsplit("/", 1)[-1], status.length, status.modification_time)
+
+
+def _forbidden(error: Exception) -> bool:
+    return "AccessControlException" in str(error)
 
 
 def _said(error: Exception) -> str:

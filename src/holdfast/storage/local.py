@@ -57,19 +57,27 @@ class LocalReader:
         """What lies directly in a folder."""
         files: list[File] = []
         folders: list[str] = []
+        refused: list[Refused] = []
         try:
             with _opened(self._at(folder), _FOLDER) as number, os.scandir(number) as entries:
                 for entry in entries:
-                    if entry.is_dir():
-                        if not self._leads_back(folder, entry):
-                            folders.append(entry.name)
-                    elif entry.is_file() and (file := _file(entry)) is not None:
-                        files.append(file)
+                    try:
+                        if entry.is_dir():
+                            if not self._leads_back(folder, entry):
+                                folders.append(entry.name)
+                        elif entry.is_file() and (file := _file(entry)) is not None:
+                            files.append(file)
+                    except OSError as error:
+                        refused.append(_of_entry(folder, entry, error))
         except FileNotFoundError:
             return Missing(path=folder)
         except OSError as error:
-            return Refused(path=folder, reason=_reason(error))
-        return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
+            return _refused(folder, error)
+        return Children(
+            files=tuple(sorted(files)),
+            folders=tuple(sorted(folders)),
+            refused=tuple(sorted(refused, key=lambda one: one.path)),
+        )
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
         """Every file below the folders, at any depth; each file once."""
@@ -85,7 +93,7 @@ class LocalReader:
             except (FileNotFoundError, NotADirectoryError):
                 yield piece, Missing(path=piece.path)
             except OSError as error:
-                yield piece, Refused(path=piece.path, reason=_reason(error))
+                yield piece, _refused(piece.path, error)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
@@ -110,7 +118,7 @@ class LocalReader:
         except FileNotFoundError:
             return  # it went while the folder above was read
         except OSError as error:
-            yield Refused(path=folder, reason=_reason(error))
+            yield _refused(folder, error)
             return
         # Only after the folder is closed again: a deep tree must not use up the open files.
         for name in deeper:
@@ -173,8 +181,9 @@ def _portions(
         if entry.is_file(follow_symlinks=False):
             try:
                 status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue  # it is gone by now
+            except OSError as error:
+                yield from _unless_gone(folder, entry, error)
+                continue
             files.append(_new((entry.name, status.st_size, status.st_mtime_ns // 1_000_000)))
             if len(files) >= PORTION:
                 yield Portion(folder=folder, files=files)
@@ -195,22 +204,22 @@ def _linked(
     files: list[File],
 ) -> Iterator[Refused]:
     """Follow a link to a folder or to a file; one to nowhere is nothing."""
-    if entry.is_file():
-        files += [file for file in [_file(entry)] if file is not None]
-    elif entry.is_dir():
-        refused = _entered(entry, *entered)
-        if refused:
-            yield Refused(path=joined(folder, entry.name), reason=refused)
-        else:
-            deeper.append(entry.name)
+    try:
+        if entry.is_file():
+            files += [file for file in [_file(entry)] if file is not None]
+        elif entry.is_dir():
+            refused = _entered(entry, *entered)
+            if refused:
+                yield Refused(path=joined(folder, entry.name), reason=refused)
+            else:
+                deeper.append(entry.name)
+    except OSError as error:
+        yield _of_entry(folder, entry, error)
 
 
 def _entered(entry: "os.DirEntry[str]", inside: tuple[Inode, ...], links: _Links) -> str:
     """Why a link to a folder is not followed, or nothing."""
-    try:
-        status = entry.stat()
-    except OSError as error:
-        return _reason(error)
+    status = entry.stat()
     inode = (status.st_dev, status.st_ino)
     if inode in inside:
         return "is a link to a folder above it"
@@ -224,7 +233,7 @@ def _file(entry: "os.DirEntry[str]") -> File | None:
     """The file, or None if it is gone by now."""
     try:
         status = entry.stat()
-    except OSError:
+    except FileNotFoundError:
         return None
     return _new((entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
 
@@ -242,5 +251,21 @@ def _opened(path: str, flags: int) -> Iterator[int]:
         os.close(number)
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
+def _unless_gone(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Iterator[Refused]:
+    if not isinstance(error, FileNotFoundError):
+        yield _of_entry(folder, entry, error)
+
+
+def _of_entry(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Refused:
+    """The refusal of one entry of a folder, such as a link to itself.
+
+    A folder that may be listed and not entered refuses every entry: that is told of the folder.
+    """
+    if isinstance(error, PermissionError) and not entry.is_symlink():
+        raise error
+    return _refused(joined(folder, entry.name), error)
+
+
+def _refused(path: str, error: OSError) -> Refused:
+    reason = (error.strerror or type(error).__name__).lower()
+    return Refused(path=path, reason=reason, forbidden=isinstance(error, PermissionError))

@@ -16,7 +16,7 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 from holdfast.errors import StorageUnavailable
 from holdfast.storage import refusals, urls
 from holdfast.storage.reader import Children, File, Piece, Refused, too_long
-from holdfast.storage.remote import Found
+from holdfast.storage.remote import Forbidden, Found
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class ObjectListing:
             listing = obstore.list_with_delimiter(self._backend, folder or None)
         except (BaseError, OSError) as error:
             if refusals.forbidden(error):
-                return Refused(path=folder, reason=refusals.reason(error))
+                return Refused(path=folder, reason=refusals.reason(error), forbidden=True)
             raise unavailable(self._url, folder, error) from error
         folders = {path.strip("/").rsplit("/", 1)[-1] for path in listing["common_prefixes"]}
         files = [_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
@@ -217,6 +217,8 @@ class ObjectListing:
                     )
                 )
         except (BaseError, OSError) as error:
+            if refusals.forbidden(error):
+                raise Forbidden(refusals.reason(error)) from error
             raise unavailable(self._url, folder, error) from error
 
     def piece(self, piece: Piece) -> bytes | Missing | Refused:
@@ -236,7 +238,11 @@ class ObjectListing:
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (BaseError, OSError) as error:
-            return Refused(path=piece.path, reason=refusals.reason(error))
+            return Refused(
+                path=piece.path,
+                reason=refusals.reason(error),
+                forbidden=refusals.forbidden(error),
+            )
 
 
 def _file(meta: "ObjectMeta") -> File:

@@ -10,7 +10,7 @@ StorageUnavailable.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from holdfast.storage.store import Missing
@@ -29,18 +29,20 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Something that is there and cannot be read, and why."""
+    """Something that is there and cannot be read, and why; `forbidden`: others may read it."""
 
     path: str
     reason: str
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Children:
-    """What lies directly in a folder, each sorted by name."""
+    """What lies directly in a folder, each sorted by name; `refused` can be told to be neither."""
 
     files: tuple[File, ...]
     folders: tuple[str, ...]
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,12 @@ class Subfolder:
 
     def children(self, folder: str) -> Children | Missing | Refused:
         """What lies directly in a folder."""
-        return self._reader.children(self._at(folder))
+        match self._reader.children(self._at(folder)):
+            case Children(refused=refused) as found:
+                inside = tuple(replace(one, path=self._inside(one.path)) for one in refused)
+                return replace(found, refused=inside) if inside else found
+            case found:
+                return replace(found, path=self._inside(found.path))
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
         """Every file below the folders, at any depth; each file once."""
@@ -110,14 +117,14 @@ class Subfolder:
             match found:
                 case Portion(folder=folder, files=files):
                     yield Portion(folder=self._inside(folder), files=files)
-                case Refused(path=path, reason=reason):
-                    yield Refused(path=self._inside(path), reason=reason)
+                case Refused(path=path):
+                    yield replace(found, path=self._inside(path))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
         """The pieces, in their order."""
         whole = [Piece(path=self._at(p.path), most=p.most, last=p.last) for p in pieces]
         for piece, (_, data) in zip(pieces, self._reader.read(whole), strict=True):
-            yield piece, data
+            yield piece, data if isinstance(data, bytes) else replace(data, path=piece.path)
 
     def _at(self, path: str) -> str:
         return joined(self._folder, path) if path else self._folder

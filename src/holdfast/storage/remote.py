@@ -22,6 +22,10 @@ Found = tuple[str, int, int]
 """Path, size, and when it was modified, in milliseconds."""
 
 
+class Forbidden(Exception):
+    """This user may not list a folder, in the words of the server."""
+
+
 class Remote(Protocol):
     """What the reader needs of a client; its paths are relative to the folder that is looked at."""
 
@@ -30,7 +34,7 @@ class Remote(Protocol):
         ...
 
     def below(self, folder: str) -> Iterator[Sequence[Found]]:
-        """Every file below a folder, as the server pages them."""
+        """Every file below a folder, as the server pages them; raises Forbidden."""
         ...
 
     def piece(self, piece: Piece) -> bytes | Missing | Refused:
@@ -73,7 +77,7 @@ class _Listings:
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
-        self._answers: queue.Queue[Portion | Exception | None] = queue.Queue(_QUEUED)
+        self._answers: queue.Queue[Portion | Refused | Exception | None] = queue.Queue(_QUEUED)
         self.abandoned = threading.Event()
 
     def listed(self, folder: str) -> None:
@@ -83,10 +87,13 @@ class _Listings:
                 if not self._put(portion):
                     return
             self._put(None)
+        except Forbidden as error:
+            self._put(Refused(path=folder, reason=str(error), forbidden=True))
+            self._put(None)
         except Exception as error:
             self._put(error)
 
-    def portions(self, going: int) -> Iterator[Portion]:
+    def portions(self, going: int) -> Iterator[Portion | Refused]:
         """The portions of so many listings, as they come."""
         while going:
             match self._answers.get():
@@ -97,7 +104,7 @@ class _Listings:
                 case portion:
                     yield portion
 
-    def _put(self, answer: Portion | Exception | None) -> bool:
+    def _put(self, answer: Portion | Refused | Exception | None) -> bool:
         while not self.abandoned.is_set():
             try:
                 self._answers.put(answer, timeout=_WAIT_SECONDS)

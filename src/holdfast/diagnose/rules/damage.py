@@ -6,18 +6,23 @@ are never read again; the logs of sources and the state have rules of their own.
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import unseen
 from holdfast.model.evidence import Evidence, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 
+_MOST_TOLD = 8
 _READS_ANY = SparkVersion(4, 2)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Damaged entries of the two logs, entries of a later Spark, and files that stay unread."""
     evidence = seen.evidence
-    needed = set(_needed(evidence))
+    needed = set(unseen.read_at_start(evidence))
+    yield from _hidden(evidence)
     for file in evidence.unreadable:
+        if file.forbidden:
+            continue
         if file.path in needed:
             yield _blocks(file)
         elif file.path.startswith(("offsets/", "commits/")):
@@ -32,13 +37,15 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     yield from _later_versions(seen)
 
 
-def _needed(evidence: Evidence) -> Iterator[str]:
-    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
-    if planned is not None:
-        yield f"offsets/{planned}"
-        yield f"offsets/{planned - 1}"
-    if committed is not None:
-        yield f"commits/{committed}"
+def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
+    """What this user may not read, the files that a start reads first."""
+    forbidden = [one for one in evidence.unreadable if one.forbidden]
+    told = dict.fromkeys((*unseen.files(evidence), *forbidden))
+    for file in list(told)[:_MOST_TOLD]:
+        yield NotAssessed(question=f"what `{file.path}` says", reason=file.told)
+    if len(told) > _MOST_TOLD:
+        reason = f"this user may not read {len(told) - _MOST_TOLD:,} more files or folders"
+        yield NotAssessed(question="every file", reason=reason)
 
 
 def _blocks(file: UnreadableFile) -> Finding:

@@ -8,8 +8,13 @@ from holdfast.model.ids import BatchId
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
-    """Commits above the offset log, offsets that are gone, sources that changed in number."""
+    """Commits above the offset log, offsets that are gone, sources that changed in number.
+
+    A log that cannot be listed agrees with nothing, and disagrees with nothing.
+    """
     batches = seen.evidence.batches
+    if batches.unlisted:
+        return
     planned, committed = batches.last_planned, batches.last_committed
     if planned is None:
         yield from _without_offsets(seen)

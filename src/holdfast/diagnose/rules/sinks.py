@@ -9,6 +9,7 @@ The last batch in the ledger of a sink, beside the last one committed, C, and th
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import unseen
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import NO_BATCH, Absent, Known, LedgerSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
@@ -28,7 +29,11 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
         yield NotAssessed(question=_QUESTION, reason=reason)
     for ledger in evidence.ledgers:
-        yield from _of_ledger(seen, ledger)
+        if evidence.batches.unlisted:
+            reason = evidence.batches.unlisted[0].told
+            yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
+        else:
+            yield from _of_ledger(seen, ledger)
 
 
 def _of_ledger(seen: Seen, ledger: LedgerSeen) -> Iterator[Finding | NotAssessed]:
@@ -39,7 +44,7 @@ def _of_ledger(seen: Seen, ledger: LedgerSeen) -> Iterator[Finding | NotAssessed
         case Absent(reason=reason):
             if committed is not None:
                 yield _behind(ledger, f"no batch ({reason})", committed)
-            elif reason == NO_BATCH and not seen.restart.rerun:
+            elif reason == NO_BATCH and not seen.restart.rerun and not unseen.files(seen.evidence):
                 yield _not_cleared(ledger)
         case last:
             yield from _of_batch(seen, ledger, last)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.decode import source_offset
-from holdfast.diagnose import source_log
+from holdfast.diagnose import source_log, unseen
 from holdfast.model.evidence import Evidence, SourceLog
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
@@ -20,7 +20,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     for name, log in evidence.source_logs.items():
         if log.of_files:
             yield from _damaged(name, log)
-    for name, offset in stands.items():
+    for name, offset in _listed(evidence, stands).items():
         log = evidence.source_logs.get(name, source_log.EMPTY)
         newest = source_log.latest(log)
         if newest > offset and not seen.restart.rerun:
@@ -31,6 +31,16 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     for name, offset in stands.items():
         if earlier.get(name, -1) > offset:
             yield _went_back(name, earlier[name], offset)
+
+
+def _listed(evidence: Evidence, stands: dict[str, int]) -> dict[str, int]:
+    """Those of the sources whose folder could be listed."""
+    hidden = {one.path for one in unseen.files(evidence)}
+    return {
+        name: offset
+        for name, offset in stands.items()
+        if not hidden & {"sources", f"sources/{name}"}
+    }
 
 
 def _stands(evidence: Evidence, back: int) -> dict[str, int]:
@@ -51,7 +61,7 @@ def _log_offset(offset: Json) -> int | None:
 
 
 def _damaged(name: str, log: SourceLog) -> Iterator[Finding]:
-    files = [(one.path, one.reason) for one in log.damaged]
+    files = [(one.path, one.reason) for one in log.damaged if not one.forbidden]
     files += [
         (f"sources/{name}/{source_log.name(log, offset)}", "no such file")
         for offset in source_log.absent(log, source_log.required(log))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.diagnose import state_load
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Evidence, Known
+from holdfast.model.evidence import Absent, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 
@@ -77,7 +77,8 @@ def _again(batch: int) -> str:
 
 def _schemas(evidence: Evidence) -> Iterator[Finding]:
     for file in evidence.unreadable:
-        if file.path.startswith("state/") and file.path.endswith("_metadata/schema"):
+        schema = file.path.startswith("state/") and file.path.endswith("_metadata/schema")
+        if schema and not file.forbidden:
             yield Finding(
                 code=Code.STATE_SCHEMA_UNREADABLE,
                 severity=Severity.BLOCKS,
@@ -92,6 +93,8 @@ def _schemas(evidence: Evidence) -> Iterator[Finding]:
 def _unchecked(evidence: Evidence) -> Iterator[Finding]:
     for operator in evidence.operators:
         if isinstance(operator.name, Known) and not operator.name.inferred:
+            continue
+        if isinstance(operator.name, UnreadableFile) and operator.name.forbidden:
             continue
         path = f"state/{operator.operator}/_metadata/metadata"
         reason = "no such file" if isinstance(operator.name, Known) else operator.name.reason

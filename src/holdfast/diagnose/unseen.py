@@ -1,0 +1,38 @@
+"""Stage 3: Evidence -> what a start reads and this look could not: of such a start nothing is said.
+
+The query may run as a user who may read it, and what is there may be whole or damaged.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.model.evidence import Evidence, UnreadableFile
+
+_WHOLE = frozenset({"sources", "state"})
+
+
+def files(evidence: Evidence) -> tuple[UnreadableFile, ...]:
+    """The files that this user may not read, and folders that cannot be listed."""
+    return tuple(dict.fromkeys(_found(evidence)))
+
+
+def read_at_start(evidence: Evidence) -> Iterator[str]:
+    """The entries of the two logs that every start reads."""
+    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if planned is not None:
+        yield f"offsets/{planned}"
+        yield f"offsets/{planned - 1}"
+    if committed is not None:
+        yield f"commits/{committed}"
+
+
+def _found(evidence: Evidence) -> Iterator[UnreadableFile]:
+    yield from evidence.batches.unlisted
+    needed = {"metadata", *read_at_start(evidence)}
+    for one in evidence.unreadable:
+        inner = one.path.startswith(("sources/", "state/"))
+        if one.path in _WHOLE or (one.forbidden and (inner or one.path in needed)):
+            yield one
+    for log in evidence.source_logs.values():
+        yield from (one for one in log.damaged if one.forbidden)
+    for operator in evidence.operators:
+        yield from operator.unlisted
