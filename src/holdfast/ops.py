@@ -166,6 +166,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     listed = tree.folded(found.place.reader, found.top, lambda _: None)
     progress.caught_up(found.place.reader, listed)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
+    showable.require_listed(asked, listed)
     seen = showable.operator(asked, states.seen(found.place.reader, listed, {}).operators)
     wanted = stores.Wanted(
         operator=operator,

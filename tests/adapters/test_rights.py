@@ -14,9 +14,11 @@ from tests.looking import evidence, rendered
 from tests.rights import as_nobody
 from tests.servers import HdfsServer
 
-from holdfast import ops
+from holdfast import Pipeline, ops, sinks, sources
+from holdfast.diagnose import unseen
 from holdfast.diagnose.check import checked
 from holdfast.errors import LocationForbidden
+from holdfast.gather import looking, showable, tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Change, Judgement, NotAssessed
@@ -25,6 +27,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.report import __file__ as reports
 from holdfast.report import diagnosis, document, text, verdict
 from holdfast.report.verdict import Level
+from holdfast.run import judging
 from holdfast.storage import open_store
 
 SCHEMA = json.loads((Path(reports).parent / "inspect.schema.json").read_text())
@@ -225,6 +228,36 @@ def test_a_query_is_not_held_against_half_of_a_checkpoint(location: Path, path: 
     found = checked("c", Change(evidence=half, new=query))
     assert (found.judgement, found.first_start, found.findings) == (Judgement.UNKNOWN, False, ())
     assert path in found.not_assessed[0].reason
+
+
+def test_a_folder_that_no_source_of_the_query_has_hides_nothing(location: Path) -> None:
+    (location / "sources/old-copy").mkdir(mode=LOCKED)
+    found = as_nobody(location, lambda: evidence(location))
+    assert "sources/old-copy" in {one.path for one in found.unreadable}
+    assert unseen.files(found) == ()
+
+
+def test_a_job_does_not_start_where_its_driver_may_not_read(location: Path) -> None:
+    pipeline = Pipeline("p")
+    reads, writes = sources.files("/in", format="text"), sinks.delta_append("/out")
+    pipeline.job("j", reads=reads, writes=writes)(lambda rows: rows)
+    (location / "state/0/1").chmod(LOCKED)
+    half = as_nobody(location, lambda: evidence(location))
+    with pytest.raises(LocationForbidden, match="job `j`, found `state/0/1`: permission denied"):
+        judging.of_checkpoint(pipeline.jobs[0], half, {}, {}, frozenset())
+
+
+@pytest.mark.parametrize("path", ["offsets", "commits", "state", "state/0", "state/0/1"])
+def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
+    asked = showable.Asked(location=str(location), operator=0, batch=None, changes=None)
+
+    def look() -> None:
+        found = looking.checkpoint_at(str(location), {})
+        showable.require_listed(asked, tree.folded(found.place.reader, found.top, lambda _: None))
+
+    (location / path).chmod(LOCKED)
+    with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):
+        as_nobody(location, look)
 
 
 def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:

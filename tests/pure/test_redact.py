@@ -160,11 +160,30 @@ def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
             assert "ter2" not in shown, cut
 
 
-@pytest.mark.parametrize("name", ["pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas"])
+@pytest.mark.parametrize(
+    "name",
+    ["pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas", "authKey", "masterKey"],
+)
 def test_short_names_of_secrets_are_words_of_their_own(name: str) -> None:
     assert redact.value({name: "x"}) == {name: "(redacted)"}
 
 
-@pytest.mark.parametrize("name", ["passenger_count", "author_id", "bypass", "secretary", "texas"])
+@pytest.mark.parametrize("name", ["passenger_count", "author_id", "bypass", "tokens_per_second"])
 def test_names_that_hold_no_secret_are_left(name: str) -> None:
     assert redact.value({name: 7}) == {name: 7}
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: (redacted)"),
+        ("Map(password -> hunter2, a -> b)", "Map(password -> (redacted), a -> b)"),
+        ("found `password=abc`, expected", "found `password=(redacted)`, expected"),
+        ("jdbc:oracle:thin:scott/tiger@//h", "jdbc:oracle:thin:(redacted)@//h"),
+        ("password=int", "password=(redacted)"),
+        ("struct<token:string,auth:struct<a:int>>", "struct<token:string,auth:struct<a:int>>"),
+        ("fs.azure.account.auth.type.a=OAuth", "fs.azure.account.auth.type.a=OAuth"),
+    ],
+)
+def test_secrets_in_other_spellings_and_types_of_columns(given: str, shown: str) -> None:
+    assert redact.text(given) == shown

@@ -74,6 +74,14 @@ def test_a_place_on_this_machine(given: str, path: str) -> None:
     assert urls.for_spark(given) == f"file://{path}"
 
 
+@pytest.mark.parametrize(
+    ("given", "scheme"),
+    [("//[x", "file"), ("file://[a/b", "file"), ("s3://[x/y", "s3"), ("hdfs:/x", "hdfs")],
+)
+def test_brackets_are_letters(given: str, scheme: str) -> None:
+    assert urls.scheme(given) == scheme
+
+
 @pytest.mark.parametrize("given", ["//data/c", "file:////data/c"])
 def test_two_leading_slashes_are_no_other_place(given: str) -> None:
     assert urls.canonical(given) == "/data/c"

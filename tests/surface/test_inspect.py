@@ -537,3 +537,21 @@ def test_it_works_with_no_pyspark_installed(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["format"] == 1
+
+
+def test_a_row_says_of_metadata_what_the_report_does(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    (location / "metadata").symlink_to("metadata")
+    shown = json.loads(inspect(str(tmp_path), "--json").stdout)
+    assert shown["unreadable"] == []
+    assert shown["checkpoints"][0]["query_id"]["status"] == "unreadable"
+    assert (
+        json.loads(inspect(str(location), "--json").stdout)["evidence"]["query_id"]
+        == (shown["checkpoints"][0]["query_id"])
+    )
+
+
+def test_a_range_that_goes_back_says_so(tmp_path: Path) -> None:
+    shown = inspect(str(files.write(tmp_path / "c")), "--compare", "2:1").stdout
+    assert "back to the end of batch 1" in shown

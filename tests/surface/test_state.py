@@ -130,9 +130,15 @@ def test_what_is_shown_says_what_it_is(form: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "after", [1.0, *(pytest.param(s, marks=pytest.mark.prove) for s in (0.0, 3.0, 5.0))]
+    ("ending", "after"),
+    [
+        (signal.SIGTERM, 1.0),
+        *(pytest.param(signal.SIGINT, s, marks=pytest.mark.prove) for s in (0.0, 1.0, 3.0, 5.0)),
+    ],
 )
-def test_ctrl_c_ends_it_quietly_and_leaves_no_copy(tmp_path: Path, after: float) -> None:
+def test_it_is_ended_quietly_and_leaves_no_copy(
+    tmp_path: Path, ending: signal.Signals, after: float
+) -> None:
     """At some time after it has begun to copy; the JVM that it starts shares its stdout."""
     location = golden("4.1", "aggregate-hdfs").checkpoint
     with subprocess.Popen(
@@ -145,7 +151,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_no_copy(tmp_path: Path, after: float)
             assert process.poll() is None
             time.sleep(0.01)
         time.sleep(after)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         out, err = process.communicate(timeout=60)
     # Python may end by the signal itself, which is the same number to a shell.
     assert process.returncode in (130, -signal.SIGINT)

@@ -1,6 +1,7 @@
 """`holdfast state`: the rows of a stateful operator."""
 
 import json
+import signal
 from collections.abc import Iterator
 
 import click
@@ -59,6 +60,8 @@ def state(  # noqa: PLR0913  one parameter an option
 
     This one needs Spark 4.0 or later and Java, and copies the state of the operator first.
     """
+    # Ended in any way, it takes its copy of the state along.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shown = ops.state(
         location,
         storage=options.pairs(storage, "--storage"),

@@ -29,10 +29,19 @@ def _found(evidence: Evidence) -> Iterator[UnreadableFile]:
     yield from evidence.batches.unlisted
     needed = {"metadata", *read_at_start(evidence)}
     for one in evidence.unreadable:
-        inner = one.path.startswith(("sources/", "state/"))
-        if one.path in _WHOLE or (one.forbidden and (inner or one.path in needed)):
+        if one.path in _WHOLE or (one.forbidden and (one.path in needed or _part(one, evidence))):
             yield one
     for log in evidence.source_logs.values():
         yield from (one for one in log.damaged if one.forbidden)
     for operator in evidence.operators:
         yield from operator.unlisted
+
+
+def _part(one: UnreadableFile, evidence: Evidence) -> bool:
+    """Whether it belongs to a source or an operator of the query, and is not just put there."""
+    whole, _, rest = one.path.partition("/")
+    name = rest.partition("/")[0]
+    names = {source.name for source in evidence.sources}
+    return (whole == "state" and name.isdecimal()) or (
+        whole == "sources" and (name in names or not names)
+    )

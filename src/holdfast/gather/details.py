@@ -7,6 +7,7 @@ which after a purge or with asynchronous progress tracking is not always the num
 from holdfast.errors import BatchMissing, LocationForbidden
 from holdfast.gather import history, origins, progress, runs
 from holdfast.gather.evidence import Place
+from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
 from holdfast.model.evidence import BatchDetail, SourceSeen, UnreadableFile
 from holdfast.model.ids import BatchId
@@ -49,7 +50,7 @@ def _require(tree: Tree, batch: int, instead: str) -> None:
     if unlisted is not None:
         raise LocationForbidden(
             f"expected to list `offsets`, found: {unlisted.reason}",
-            hint="run as a user who may read it, or give its keys with `--storage KEY=VALUE`",
+            hint=OTHER_USER,
         )
     if batch not in tree.offsets.ids:
         raise BatchMissing(

@@ -14,6 +14,7 @@ from holdfast.errors import (
 )
 from holdfast.gather import progress, recognise
 from holdfast.gather.evidence import Place, query_id
+from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
 from holdfast.model.evidence import CheckpointRow
 from holdfast.storage import (
@@ -30,7 +31,6 @@ from holdfast.storage import (
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
 _ONE_SLASH = frozenset({"file", "hdfs"})
 _TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
-_OTHER_USER = "run as a user who may read it, or give its keys with `--storage KEY=VALUE`"
 _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 
 
@@ -179,7 +179,7 @@ def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpo
             hint=f"name the folder of the checkpoint, as in {_inspect(parent)}",
         )
     return LocationForbidden(
-        f"expected to list `{location}`, found: {refused.reason}", hint=_OTHER_USER
+        f"expected to list `{location}`, found: {refused.reason}", hint=OTHER_USER
     )
 
 
@@ -188,7 +188,7 @@ def _hidden(location: str, refused: Sequence[Refused]) -> LocationForbidden:
     return LocationForbidden(
         f"expected a checkpoint at `{location}`, found none, and folders below it that this user"
         f" may not list: `{refused[0].path}`{more} ({refused[0].reason})",
-        hint=_OTHER_USER,
+        hint=OTHER_USER,
     )
 
 
@@ -214,9 +214,10 @@ def row(place: Place) -> CheckpointRow:
     tree = Tree()
     for folder in ("", "offsets", "commits"):
         match place.reader.children(folder):
-            case Children(files=files, folders=folders):
+            case Children(files=files, folders=folders, refused=hidden):
                 tree.add(Portion(folder=folder, files=files))
                 tree.folders.update(folders)
+                tree.refuse(*hidden)
             case Refused() as refused:
                 tree.refuse(refused)
             case Missing():

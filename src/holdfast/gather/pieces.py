@@ -8,6 +8,7 @@ from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Refused
 
 T = TypeVar("T")
+OTHER_USER = "run as a user who may read it, or give its keys with `--storage KEY=VALUE`"
 
 
 def decoded(

@@ -93,10 +93,11 @@ def below(reader: Reader) -> Iterator[str | Refused]:
                 if isinstance(inside, Refused):
                     yield inside
                     continue
-                yield from inside.refused
                 found = is_checkpoint(reader, folder, inside)
                 if found:
                     yield folder
+                else:
+                    yield from inside.refused
                 hidden = _SKIPPED | (_PARTS if found else frozenset())
                 deeper += [joined(folder, one) for one in inside.folders if one not in hidden]
             seen += len(deeper)

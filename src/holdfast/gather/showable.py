@@ -11,8 +11,9 @@ in a checkpoint tell the same at once:
 import shlex
 from dataclasses import dataclass
 
-from holdfast.errors import StateUnreadable
+from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather import spans
+from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Store, Tree
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.report import words
@@ -33,6 +34,20 @@ class Asked:
         """A command that asks for something else of the same operator."""
         said = ["holdfast", "state", self.location, "--operator", str(self.operator), *options]
         return f"`{shlex.join(said)}`"
+
+
+def require_listed(asked: Asked, tree: Tree) -> None:
+    """Raise where something is hidden: what is left would be shown as if it were all."""
+    own = f"state/{asked.operator}"
+    hidden = [one for folder in ("offsets", "commits", own) for one in tree.refused_in(folder)]
+    hidden = [one for one in hidden if one.forbidden or one.path in ("offsets", "commits", own)]
+    hidden += [one for one in tree.refused if one.path == "state"]
+    if hidden:
+        raise LocationForbidden(
+            f"expected to read the state in `{asked.location}`, found `{hidden[0].path}`:"
+            f" {hidden[0].reason}",
+            hint=OTHER_USER,
+        )
 
 
 def operator(asked: Asked, operators: tuple[OperatorSeen, ...]) -> OperatorSeen:
@@ -104,12 +119,8 @@ def _shifted(versions: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _committed(tree: Tree, batches: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Those up to the last commit that have an offset entry, which names their settings."""
-    last = tree.commits.ids.last
-    if last is None:
-        return ()
-    up_to = (Span(first=0, last=last),)
-    return spans.common([batches, tuple(tree.offsets.ids), up_to])
+    """Those that have a commit, and an offset entry, which names their settings."""
+    return spans.common([batches, tuple(tree.offsets.ids), tuple(tree.commits.ids)])
 
 
 def _holds(batches: tuple[Span, ...], wanted: int) -> bool:

@@ -20,22 +20,30 @@ _SHORTEST = 12
 
 # `pass` and `auth` as words of their own: passengers and authors are none.
 _NAME = (
-    r"pass(?:word|wd|phrase)|(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass))(?![a-z])|pwd|secret(?!ar)|"
-    r"token|credential|jaas|private.?key|access.?key|account.?key|shared.?access|api.?key|"
-    r"auth(?:orization|entication)|(?:(?<![a-z])o?auth|(?-i:(?<=[a-z])Auth))(?![a-z])|"
-    r"encryption.?key|connection.?string|keystore|truststore|(?<![a-z])sas\b|signature"
+    r"pass(?:word|wd|phrase|code)|(?:db|user)pass\b|"
+    r"(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass))(?-i:(?![a-z]))|pwd|secret(?!ar)|"
+    r"token|credential|jaas|(?:private|access|account|api|auth|master|sas|encryption).?key\b|"
+    r"(?:private|access|account|api).?key|shared.?access|"
+    r"auth(?:orization|entication)|(?:(?<![a-z])o?auth|(?-i:(?<=[a-z])Auth))(?-i:(?![a-z]))|"
+    r"connection.?string|keystore|truststore|(?<![a-z])sas\b|signature"
 )
 _SECRET_NAME = re.compile(rf"(?i){_NAME}")
 # Names that look secret and hold no secret: what they tell is needed to read a report.
 _HARMLESS = re.compile(
     r"(?i)(?:\.|^)(?:location|type|format|class|enabled|mechanism|provider|protocol|version|"
-    r"partitions|algorithm|host|port|topic)$|shuffle|tokeni[sz]er|\.providerClass$|^keystore$"
+    r"partitions|algorithm|host|port|topic)$|shuffle|tokeni[sz]er|\.providerClass$|^keystore$|"
+    r"\.auth\.type\.|\.endpoint\.url$|_per_|^persistent://"
 )
 # What stands between a name and its value, and what a value begins with where it is no bare word.
-_GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*[=:]\s*""")
+_GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*""")
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
 _MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[{}\[\]]""")
-_BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'}\])])++""")
+_BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'`}\])])++""")
+# A column may be called as a secret is. What stands after it in a schema is its type.
+_TYPE = re.compile(
+    r"(?:string|binary|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp(?:_ntz)?|"
+    r"void|variant)(?=[,>)\s]|$)|(?:struct|array|map)<|(?:decimal|char|varchar)\("
+)
 _AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
 _WORDS = frozenset({"null", "true", "false"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
@@ -53,12 +61,16 @@ _CUT_USER_INFO = re.compile(r"://[^/\s@:\[]*+:(?![\d/\\])[^\s@`…]{1,1024}+(?=[
 _LOOKS = (
     # Keys may be cut where a reason shows only the beginning of a line.
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{8,}\b"),
-    re.compile(r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?"),
-    re.compile(r"(?i)\bbearer\s+[\w.\-~+/]{8,}=*"),
+    re.compile(r"(?<![\w\-])eyJ[\w\-]{8,}+\.[\w\-]{4,}+(?:\.[\w\-]*)?"),
+    re.compile(r"(?i)\b(?:bearer|basic)\s+[\w.\-~+/]{8,}=*"),
     re.compile(r"(?i)(?<=[?&])(?:sig|x-amz-(?:signature|security-token|credential))=[^&\s\"']+"),
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"),
     re.compile(r"LoginModule\s+(?:required|requisite|sufficient|optional)\b[^;\n]*;?"),
-    re.compile(r"\b(?:dapi[0-9a-f]{8,}|gh[pousr]_\w{16,}|xox[abprs]-[\w\-]{10,})"),
+    re.compile(
+        r"\b(?:dapi[0-9a-f]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w\-]{16,}"
+        r"|xox[abprs]-[\w\-]{10,}|AIza[\w\-]{20,}|[sr]k_live_\w{16,})"
+    ),
+    re.compile(r"(?<=jdbc:oracle:thin:)[^\s/@]{1,256}/[^\s@]{1,256}(?=@)"),
 )
 
 
@@ -123,6 +135,8 @@ def _value(shown: str, given: re.Match[str]) -> tuple[int, str]:
         stop = _nested_end(shown, at)
         return (at if _OFFSETS.fullmatch(shown, at, stop) else stop), given["quote"]
     bare = _BARE.match(shown, at)
+    if not given["quote"] and ":" in given[0] and _TYPE.match(shown, at):
+        return at, ""
     if bare is None or bare[0] in _WORDS or bare[0].startswith(REDACTED):
         return at, ""
     return bare.end(), given["quote"]

@@ -89,8 +89,10 @@ def batches(shown: SourceSeen) -> str:
     """Which batches a source's range belongs to."""
     if shown.after is None:
         return "batch 0" if shown.batch == 0 else f"up to batch {shown.batch}"
-    if shown.after + 1 >= shown.batch:
+    if shown.after + 1 == shown.batch:
         return f"batch {shown.batch}"
+    if shown.after >= shown.batch:
+        return f"back to the end of batch {shown.batch}"
     return f"batches {shown.after + 1} to {shown.batch}"
 
 

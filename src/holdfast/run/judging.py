@@ -13,9 +13,9 @@ from dataclasses import replace
 from importlib import metadata
 
 from holdfast.diagnose import check as checks
-from holdfast.diagnose import diagnosis, restart
+from holdfast.diagnose import diagnosis, restart, unseen
 from holdfast.diagnose.changes import topics
-from holdfast.errors import InspectionRefused, StartUnsafe
+from holdfast.errors import InspectionRefused, LocationForbidden, StartUnsafe
 from holdfast.gather import looking, surroundings
 from holdfast.model import json
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
@@ -50,6 +50,7 @@ def of_checkpoint(
     accepted: frozenset[str],
 ) -> None:
     """Raise if the checkpoint must not be started from, by what its sinks' ledgers say."""
+    _require_seen(job, looked)
     place = looking.checkpoint_at(looked.location.value, storage).place
     known = replace(looked, ledgers=tuple(_ledger(name, last) for name, last in ledgers.items()))
     how = restart.starting(known, _spark(), asynchronous=False)
@@ -59,6 +60,17 @@ def of_checkpoint(
     )
     left = (one for one in found.findings if not _harmless(one, job))
     _refuse(job, left, accepted, shlex.join(["holdfast", "diagnose", looked.location.value]))
+
+
+def _require_seen(job: Job, looked: Evidence) -> None:
+    """The driver is this user: what it may not read Spark may not, and nothing can be judged."""
+    hidden = unseen.files(looked)
+    if hidden:
+        raise LocationForbidden(
+            f"expected to read the checkpoint of job `{job.name}`, found `{hidden[0].path}`:"
+            f" {hidden[0].reason}",
+            hint=f"let this user read all of `{looked.location.value}`, then start again",
+        )
 
 
 def _harmless(one: Finding, job: Job) -> bool:

@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
 from holdfast.model.evidence import Known, OperatorSeen
 from holdfast.model.json import mapping
 from holdfast.run import apart
-from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused
+from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
 from holdfast.storage.reader import joined
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _frame(
         reader = reader.option("changeEndBatchId", wanted.changes[1])
     else:
         reader = reader.option("batchId", wanted.batch)
-    return reader.load(copy.as_uri())
+    return reader.load(urls.for_spark(str(copy)))
 
 
 def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
@@ -218,6 +218,8 @@ def copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
         for found in reader.walk([*wanted, f"state/{operator}"]):
             if isinstance(found, Portion):
                 paths += [joined(found.folder, file.name) for file in found.files]
+            elif found.forbidden:
+                raise _refused(found.path, found)
         # What is changed on the way must not be held against a checksum of what it was.
         paths = [path for path in paths if not _CHECKSUM_OF_IT.fullmatch(path)]
         for start in range(0, len(paths), _AT_ONCE):
@@ -230,20 +232,24 @@ def _copy(reader: Reader, copy: Path, paths: Sequence[str]) -> None:
         if isinstance(data, Missing):
             continue  # a running query has removed it
         if isinstance(data, Refused):
-            raise StateUnreadable(
-                f"expected to read `{piece.path}`, found: {data.reason}",
-                hint="run as a user who may read the checkpoint",
-            )
+            raise _refused(piece.path, data)
         target = copy / piece.path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(_relocated(piece.path, data, copy))
+
+
+def _refused(path: str, refused: Refused) -> StateUnreadable:
+    return StateUnreadable(
+        f"expected to read `{path}`, found: {refused.reason}",
+        hint="run as a user who may read the checkpoint",
+    )
 
 
 def _relocated(path: str, data: bytes, copy: Path) -> bytes:
     """The file, with the schema files that it names taken from the copy."""
     if not _OPERATOR_METADATA.fullmatch(path):
         return data
-    return _SCHEMA_PATH.sub(rb'"%b/\1"' % copy.as_uri().encode(), data)
+    return _SCHEMA_PATH.sub(rb'"%b/\1"' % urls.for_spark(str(copy)).encode(), data)
 
 
 @contextmanager

@@ -4,19 +4,19 @@ Spark speaks `s3a:`, delta-rs and obstore speak `s3:`; a plain path stays a plai
 """
 
 import os.path
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):/(/)?")
 _FOR_RUST = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
 
 
 def scheme(url: str) -> str:
     """The URL's scheme, in small letters; `file` for a plain path."""
-    found = urlsplit(url).scheme.lower()
-    if found == "hdfs" and url[len(found) :].startswith(":/"):
-        return found  # Hadoop also spells the default file system so, with one slash
-    return found if "://" in url and found else "file"
+    named = _SCHEME.match(url)
+    # Hadoop also spells the default file system of HDFS with one slash.
+    return named[1].lower() if named and (named[2] or named[1].lower() == "hdfs") else "file"
 
 
 def is_s3(url: str) -> bool:
