@@ -7,6 +7,7 @@ a second source, makes it no change at all: it is then the checkpoint at rest on
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +194,10 @@ def _second_line(line: bytes) -> Damage:
     return lambda data: b"\n".join([data.split(b"\n")[0], line, *data.split(b"\n")[2:]])
 
 
+def _watermark(spelt: bytes) -> Damage:
+    return lambda data: re.sub(rb'(WatermarkMs":)\d+', rb"\g<1>" + spelt, data, count=1)
+
+
 _state("commit: last of version 2", LOGS)(_damaged("commits", 0, _below_version(b"v2")))
 _state("commit: last of version 3", LOGS)(_damaged("commits", 0, _below_version(b"v3")))
 _state("offset: last of version 2", LOGS)(_damaged("offsets", 0, _below_version(b"v2")))
@@ -204,14 +209,10 @@ _state("offset: last of version 2, second line empty", LOGS)(
 )
 for _value in ("x", "7", 1.5, None, True, [7], 1 << 70):
     _spelt = json.dumps(_value)
-    _line = f'{{"nextBatchWatermarkMs":{_spelt}}}'.encode()
-    _state(f"commit: last with the watermark {_spelt}", LOGS)(
-        _damaged("commits", 0, _second_line(_line))
-    )
-    _line = f'{{"batchWatermarkMs":{_spelt},"batchTimestampMs":7,"conf":{{}}}}'.encode()
-    _state(f"offset: last with the watermark {_spelt}", LOGS)(
-        _damaged("offsets", 0, _second_line(_line))
-    )
+    for _log, _word in (("commits", "commit"), ("offsets", "offset")):
+        _state(f"{_word}: last with the watermark {_spelt}", LOGS)(
+            _damaged(_log, 0, _watermark(_spelt.encode()))
+        )
 
 
 def _ahead(log: str, by: int) -> Change:

@@ -3,6 +3,7 @@
 looking.py      a location -> a checkpoint, a folder of checkpoints, or why neither
 recognise.py    what a folder is, if it is no checkpoint; checkpoints below a folder
 evidence.py     one checkpoint -> Evidence: all that follows, put together
+facts.py        what was seen -> the nine facts, each with the files that say so
 tree.py         the listing, folded: which files there are, and what their names say
 spans.py        many ids in little memory
 pieces.py       what storage answered -> what the bytes say

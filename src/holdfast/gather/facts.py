@@ -1,0 +1,191 @@
+"""Stage 2: everything that was looked at -> the nine facts, each with the files that say so.
+
+A fact is known, absent, unreadable or unknown; what is inferred says from what.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.diagnose.spark_version import Format, narrowed
+from holdfast.gather import progress, restarts, runs, state, state_facts, tree
+from holdfast.gather.told import History
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
+from holdfast.model.evidence import (
+    Absent,
+    Batches,
+    Fact,
+    Known,
+    SourceLog,
+    SourceSeen,
+    Start,
+    UnreadableFile,
+)
+from holdfast.model.ids import BatchId, QueryId
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.source_offset import Offset
+from holdfast.model.spark_version import VersionRange
+
+_NOT_TOLD = "no checkpoint tells it"
+_WOULD_TELL = "; a run record or `--event-log PATH` would"
+_PAST = Unknown(reason="no offset entry can be read")
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything that was looked at, before it is put together."""
+
+    tree: tree.Tree
+    entries: progress.Entries
+    recorded: runs.Recorded
+    told: History
+    query_id: Fact[QueryId]
+    state: state.State
+    sources: tuple[SourceSeen, ...]
+    unreadable: list[UnreadableFile]
+    source_logs: dict[str, SourceLog]
+
+
+def query_id(seen: Seen) -> Fact[QueryId]:
+    """As `metadata` tells it, or else the newest run record."""
+    recorded = seen.told.query_id
+    if isinstance(seen.query_id, Known) or recorded is None:
+        return seen.query_id
+    reason = f"`metadata` does not tell it ({seen.query_id.reason}); the newest run record does"
+    return Known(value=recorded.value, read_from=recorded.read_from, inferred=reason)
+
+
+def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
+    """Where each source stands."""
+    planned, unlisted = batches.last_planned, batches.unlisted_log("offsets")
+    if unlisted is not None:
+        return unlisted
+    if planned is None:
+        return Absent(reason="the offset log is empty: no batch was ever planned")
+    if planned in seen.entries.damaged_offsets:
+        return seen.entries.damaged_offsets[planned]
+    offsets = {source.name: source.offset for source in seen.sources}
+    return Known(value=offsets, read_from=(f"offsets/{planned}",))
+
+
+def sink(seen: Seen) -> Fact[str]:
+    """Only records, an event log, and a commit that names its sinks tell it."""
+    if seen.told.sink is not None:
+        return seen.told.sink
+    for batch in sorted(seen.entries.commits, reverse=True):
+        for sink in seen.entries.commits[batch].sinks:
+            if sink.active:
+                told = " ".join(part for part in (sink.provider, sink.name) if part)
+                return Known(value=told, read_from=(f"commits/{batch}",))
+    return _not_told(seen)
+
+
+def _not_told(seen: Seen) -> Unknown:
+    silent = seen.told.log_silent
+    return Unknown(
+        reason=_NOT_TOLD + (f", and the event log given {silent}" if silent else _WOULD_TELL)
+    )
+
+
+def output_mode(seen: Seen) -> Fact[str]:
+    """Only records, an event log, and an operator that keeps it tell it."""
+    if seen.told.output_mode is not None:
+        return seen.told.output_mode
+    mode = state_facts.output_mode(seen.state.operators)
+    if isinstance(mode, str):
+        files = [path for _, path in seen.tree.operator_metadata.values()]
+        return Known(value=mode.lower(), read_from=tuple(files))
+    return _not_told(seen)
+
+
+def operators(seen: Seen) -> Fact[tuple[str, ...]]:
+    """The stateful operators, by name."""
+    fact = state_facts.names(seen.state.operators, seen.tree)
+    recorded = seen.told
+    untold = isinstance(fact, Absent | UnreadableFile)
+    if untold and recorded.operators and recorded.query_id:
+        return Known(value=recorded.operators, read_from=recorded.query_id.read_from)
+    return fact
+
+
+def provider(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str]:
+    """The provider of the state stores."""
+    settings, path = (latest[1].settings, f"offsets/{latest[0]}") if latest else ({}, "")
+    return state_facts.provider(seen.tree, settings, path)
+
+
+def spark_version(
+    seen: Seen,
+    versions: VersionRange | Unknown,
+    latest: tuple[BatchId, OffsetEntry] | None,
+) -> Fact[str]:
+    """As records tell it, or else the versions that it can be."""
+    if seen.told.spark_version is not None:
+        return seen.told.spark_version
+    if isinstance(versions, Unknown) or latest is None:
+        return _PAST
+    low, high = versions.lowest, versions.highest
+    up_to = f"{low}" if low == high else f"{low} to {high}"
+    return Known(
+        value=f"{low} or later" if versions.or_later else up_to,
+        read_from=(f"offsets/{latest[0]}",),
+        inferred="; ".join(versions.reasons),
+    )
+
+
+def versions(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> VersionRange | Unknown:
+    """The versions of Spark that write such a checkpoint."""
+    if latest is None:
+        return _PAST
+    _, entry = latest
+    return narrowed(entry.settings, _formats(seen), timestamp_ms=entry.timestamp_ms)
+
+
+def _formats(seen: Seen) -> set[Format]:
+    offsets, commits = seen.entries.offsets.values(), seen.entries.commits.values()
+    watermarks = [entry.next_watermark_ms for entry in commits]
+    kinds = {kind for kind, _ in seen.tree.kinds_of_state}
+    versions = {f"offsets {entry.version}" for entry in offsets}
+    versions |= {f"commits {entry.version}" for entry in commits}
+    versions |= {f"schema {version}" for version in seen.state.schema_versions}
+    tests: tuple[tuple[bool, Format], ...] = (
+        ("offsets 2" in versions, Format.OFFSET_LOG_2),
+        ("commits 2" in versions, Format.COMMIT_LOG_2),
+        ("commits 3" in versions, Format.COMMIT_LOG_3),
+        (any(isinstance(one, Unknown) for one in watermarks), Format.COMMIT_WITHOUT_WATERMARK),
+        (any(isinstance(one, int) for one in watermarks), Format.COMMIT_WITH_WATERMARK),
+        (FileKind.OPERATOR_METADATA in seen.tree.amounts, Format.OPERATOR_METADATA),
+        (bool(versions & {"schema 1", "schema 2"}), Format.STATE_SCHEMA),
+        ("schema 3" in versions, Format.STATE_SCHEMA_3),
+        (FileKind.STATE_ZIP in kinds, Format.ROCKSDB_ZIP),
+        (FileKind.STATE_CHANGELOG in kinds, Format.CHANGELOG),
+        (any(unique for _, unique in seen.tree.kinds_of_state), Format.VERSIONED_STATE),
+        (FileKind.SPARK_CHECKSUM in kinds, Format.SPARK_CHECKSUM),
+    )
+    return {found for holds, found in tests if holds}
+
+
+def restart_history(seen: Seen) -> Fact[tuple[Start, ...]]:
+    """Every start that was recorded, and signs of those that were not."""
+    recorded = tuple(seen.told.starts.values())
+    known = {start.first_batch for start in recorded}
+    signs = tuple(
+        sign for sign in restarts.signs(seen.entries.offsets) if sign.first_batch not in known
+    )
+    if recorded:
+        files = dict.fromkeys(start.read_from for start in recorded)
+        return Known(value=recorded + signs, read_from=tuple(files))
+    if not seen.entries.offsets:
+        return Unknown(reason="no run record, no event log, and no offset entry can be read")
+    first, last = min(seen.entries.offsets), max(seen.entries.offsets)
+    return Known(
+        value=signs,
+        read_from=tuple(dict.fromkeys((f"offsets/{first}", f"offsets/{last}"))),
+        inferred=(
+            f"no run record, and the event log given {seen.told.log_silent}"
+            if seen.told.log_silent
+            else "no run record and no event log"
+        )
+        + ": only what the times and settings of the offset log show, which misses restarts that"
+        " were quick",
+    )
