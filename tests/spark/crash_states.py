@@ -207,7 +207,7 @@ _state("offset: last of version 2, a line without a name", LOGS)(
 _state("offset: last of version 2, second line empty", LOGS)(
     _damaged("offsets", 0, lambda data: _below_version(b"v2")(_second_line(b"")(data)))
 )
-for _value in ("x", "7", 1.5, None, True, [7], 1 << 70):
+for _value in ("x", "7", 1.5, None, True, [7]):
     _spelt = json.dumps(_value)
     for _log, _word in (("commits", "commit"), ("offsets", "offset")):
         _state(f"{_word}: last with the watermark {_spelt}", LOGS)(
