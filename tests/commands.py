@@ -4,10 +4,15 @@ A start of Python is most of the time that a command takes, so only what is abou
 terminal, a pipe, what is loaded) starts one.
 """
 
+import fcntl
 import io
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -47,3 +52,30 @@ def started(*arguments: str) -> Done:
         timeout=100,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def on_terminal(
+    command: Sequence[str], stream: str, variables: Mapping[str, str], columns: int = 80
+) -> str:
+    """What a command writes to one of its streams, which is a terminal; it must end well."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    left_out = {"NO_COLOR", "COLUMNS"}
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: inner}
+    with subprocess.Popen(
+        command,
+        env={**environment, **variables},
+        stdout=streams["stdout"],
+        stderr=streams["stderr"],
+    ) as process:
+        os.close(inner)
+        shown = b""
+        try:
+            while part := os.read(outer, 65536):
+                shown += part
+        except OSError:
+            pass  # how Linux tells that the other end is closed
+    os.close(outer)
+    assert process.returncode == 0
+    return shown.decode()

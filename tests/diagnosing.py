@@ -37,7 +37,7 @@ def diagnosed(
         asked=asked or {},
         kafka=kafka,
         now_ms=NOW_MS,
-        told=lambda _: None,
+        told=lambda *_: None,
     )
 
 

@@ -20,7 +20,7 @@ def evidence(
         storage=storage or {},
         event_log=event_log,
         now_ms=NOW_MS,
-        told=lambda _: None,
+        told=lambda *_: None,
     )
     assert isinstance(found, Evidence)
     return found

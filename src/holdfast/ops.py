@@ -20,6 +20,7 @@ from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from holdfast.gather.history import EventLog
+    from holdfast.gather.tree import Told
     from holdfast.model.definition import Job
     from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence, OperatorSeen
     from holdfast.model.finding import Check, Diagnosis
@@ -77,7 +78,7 @@ def inspect(
     storage: Mapping[str, str],
     event_log: str | None,
     now_ms: int,
-    told: Callable[[int], None],
+    told: "Told",
 ) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
     from holdfast.gather import evidence, looking  # noqa: PLC0415  loads what it needs
@@ -110,7 +111,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     asked: Mapping[str, str],
     kafka: str,
     now_ms: int,
-    told: Callable[[int], None],
+    told: "Told",
 ) -> "Diagnosis":
     """What a restart will do, and what speaks against it. Reads only."""
     from holdfast.diagnose import diagnosis, restart  # noqa: PLC0415  loads what it needs
@@ -163,7 +164,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.run import state as stores  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
-    listed = tree.folded(found.place.reader, found.top, lambda _: None)
+    listed = tree.folded(found.place.reader, found.top)
     progress.caught_up(found.place.reader, listed)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
     showable.require_listed(asked, listed)

@@ -189,7 +189,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
     before = stamps(tmp_path)
     rendered(evidence(location))
     ops.batch_detail(str(location), storage={}, batch=2, after=None)
-    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
     assert stamps(tmp_path) == before
 
 
@@ -318,7 +318,7 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda _: None)
+    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
     assert isinstance(found, Checkpoints)
     assert found.unreadable == ()
     rows = found.rows
@@ -466,7 +466,7 @@ def test_a_log_that_has_moved_on_between_two_looks_is_listed_again(tmp_path: Pat
     reader = open_reader(str(location))
     top = reader.children("")
     assert isinstance(top, Children)
-    listed = tree.folded(reader, top, lambda _: None)
+    listed = tree.folded(reader, top)
     shutil.rmtree(location)
     files.write(location, planned=30, committed=29, first=20)
     entries = progress.entries(reader, listed)

@@ -253,7 +253,7 @@ def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
 
     def look() -> None:
         found = looking.checkpoint_at(str(location), {})
-        showable.require_listed(asked, tree.folded(found.place.reader, found.top, lambda _: None))
+        showable.require_listed(asked, tree.folded(found.place.reader, found.top))
 
     (location / path).chmod(LOCKED)
     with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):

@@ -109,7 +109,7 @@ def _evidence(checkpoint: Path) -> Evidence:
     top = reader.children("")
     assert isinstance(top, Children)
     place = Place(url=str(checkpoint), name="ck", reader=reader, beside=None, storage={})
-    return evidence.evidence(place, top, event_log=None, now_ms=0, told=lambda _: None)
+    return evidence.evidence(place, top, event_log=None, now_ms=0, told=lambda *_: None)
 
 
 def _listed(source: Path) -> set[tuple[str, int]]:

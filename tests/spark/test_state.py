@@ -24,7 +24,7 @@ _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
-    listed = tree.folded(found.place.reader, found.top, lambda _: None)
+    listed = tree.folded(found.place.reader, found.top)
     return found, listed, states.seen(found.place.reader, listed, {}).operators
 
 

@@ -3,7 +3,6 @@
 import importlib.resources
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -12,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
-from tests.commands import Done, holdfast, started
+from tests.commands import Done, holdfast, on_terminal, started
 from tests.golden import Golden, each
 from tests.json_schema import problems
 from tests.looking import evidence
 from tests.rights import as_nobody
 
+from holdfast.gather import looking, tree
 from holdfast.report import document
 
 SCHEMA = json.loads(
@@ -478,29 +478,34 @@ def test_markdown_is_a_table_a_ticket_can_show(tmp_path: Path) -> None:
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in facts)
 
 
-@pytest.mark.parametrize(("variables", "escapes"), [({}, b"\x1b["), ({"NO_COLOR": "1"}, b"")])
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_a_terminal_gets_colours_unless_told_not_to(
-    tmp_path: Path, variables: Mapping[str, str], escapes: bytes
+    tmp_path: Path, variables: Mapping[str, str], *, coloured: bool
 ) -> None:
-    location = files.write(tmp_path / "c")
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    outer, inner = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "inspect", str(location)],
-        env={**environment, **variables},
-        stdout=inner,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        os.close(inner)
-        shown = b""
-        try:
-            while part := os.read(outer, 65536):
-                shown += part
-        except OSError:
-            pass  # how Linux tells that the other end is closed
-    os.close(outer)
-    assert process.returncode == 0
-    assert (b"\x1b[" in shown) is bool(escapes)
+    command = [sys.executable, "-m", "holdfast", "inspect", str(files.write(tmp_path / "c"))]
+    assert ("\x1b[" in on_terminal(command, "stdout", variables)) is coloured
+
+
+def test_a_bar_on_a_terminal_shows_how_far_a_long_listing_is() -> None:
+    code = (
+        "import time; from holdfast.cli.bar import Bar\n"
+        "with Bar() as told:\n"
+        "    told(1, 0.1); time.sleep(1.1); told(412_345, 0.5); told(412_346, 0.5)"
+    )
+    shown = on_terminal([sys.executable, "-c", code], "stderr", {})
+    assert shown == f"\r\033[K{'█' * 15}{'░' * 15} 412,345 files\r\033[K"
+
+
+def test_the_bar_fills_as_folders_are_listed(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=3, committed=3)
+    files.state(location, range(1, 4), partitions=4)
+    told: list[tuple[int, float]] = []
+    found = looking.checkpoint_at(str(location), {})
+    tree.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert (shares[0] < 0.5, shares[-1]) == (True, 1.0)
+    assert [seen for seen, _ in told] == sorted(seen for seen, _ in told)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:

@@ -1,21 +1,16 @@
 """What `holdfast inspect` says: units, batches, times and columns, the same in every form."""
 
-import fcntl
 import importlib.resources
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
 import sys
-import termios
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
-from tests.commands import holdfast
+from tests.commands import holdfast, on_terminal
 from tests.golden import golden
 from tests.json_schema import problems
 
@@ -189,24 +184,8 @@ def test_every_json_is_as_the_schema_says_and_has_its_whole_location(
 
 def test_a_terminal_gets_lines_that_fit(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c")
-    outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "inspect", str(location)],
-        env={**environment, "NO_COLOR": "1"},
-        stdout=inner,
-    ) as process:
-        os.close(inner)
-        written = b""
-        try:
-            while part := os.read(outer, 65536):
-                written += part
-        except OSError:
-            pass  # how Linux tells that the other end is closed
-    os.close(outer)
-    assert process.returncode == 0
-    lines = written.decode().splitlines()
+    command = [sys.executable, "-m", "holdfast", "inspect", str(location)]
+    lines = on_terminal(command, "stdout", {"NO_COLOR": "1"}, columns=80).splitlines()
     assert max(len(line) for line in lines if str(location) not in line) <= 80
     history = next(at for at, line in enumerate(lines) if "no run record and no event log" in line)
     assert lines[history].startswith(" " * 24 + "inferred: ")

@@ -8,6 +8,7 @@ import click
 
 from holdfast import ops
 from holdfast.cli import options
+from holdfast.cli.bar import Bar
 from holdfast.errors import OptionInvalid
 from holdfast.model.finding import Judgement
 from holdfast.model.spark_version import SparkVersion
@@ -58,17 +59,18 @@ def diagnose(  # noqa: PLR0913  one parameter an option
     Ends with 0 if a start is safe, with 1 if a finding needs a decision, with 2 if there is no
     checkpoint, and with 3 if it cannot be read.
     """
-    found = ops.diagnose(
-        location,
-        storage=options.pairs(storage, "--storage"),
-        event_log=event_log,
-        spark=_version(spark),
-        asynchronous=asynchronous,
-        asked=options.pairs(given, "--set"),
-        kafka=kafka,
-        now_ms=round(time.time() * 1000),
-        told=lambda _: None,
-    )
+    with Bar() as told:
+        found = ops.diagnose(
+            location,
+            storage=options.pairs(storage, "--storage"),
+            event_log=event_log,
+            spark=_version(spark),
+            asynchronous=asynchronous,
+            asked=options.pairs(given, "--set"),
+            kafka=kafka,
+            now_ms=round(time.time() * 1000),
+            told=told,
+        )
     from holdfast.report import diagnosis  # noqa: PLC0415  the command is to start fast
 
     if as_json:

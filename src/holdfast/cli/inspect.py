@@ -2,20 +2,17 @@
 
 import json
 import shlex
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import click
 
 from holdfast import ops
 from holdfast.cli import options
+from holdfast.cli.bar import Bar
 from holdfast.errors import OptionInvalid
 from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence
 from holdfast.model.json import Json
-
-_SHOW_EVERY_S = 0.2
-_SHOW_AFTER_S = 1.0
 
 
 @click.command()
@@ -64,7 +61,7 @@ def inspect(  # noqa: PLR0913  one parameter an option
         detail = ops.batch_detail(location, storage=given, batch=last, after=after)
         _show_detail(detail, location, form, compared=after is not None)
         return
-    with _Progress() as told:
+    with Bar() as told:
         found = ops.inspect(
             location,
             storage=given,
@@ -160,25 +157,3 @@ def _other_form(expected: str, form: str, instead: str) -> OptionInvalid:
 
 def _json(shown: Json) -> None:
     options.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
-
-
-class _Progress:
-    """A line on a terminal's stderr that counts files while a large checkpoint is listed."""
-
-    def __init__(self) -> None:
-        self._paints = sys.stderr.isatty()
-        self._next = time.monotonic() + _SHOW_AFTER_S
-        self._shown = False
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self._told
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            click.echo("\r\033[K", err=True, nl=False)
-
-    def _told(self, files: int) -> None:
-        now = time.monotonic()
-        if self._paints and now >= self._next:
-            self._next, self._shown = now + _SHOW_EVERY_S, True
-            click.echo(f"\r{files:,} files", err=True, nl=False)

@@ -5,7 +5,7 @@ entries there are. The logs are then followed to their ends, because a running q
 since. Only then are entries read, the newest of each log.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ def evidence(
     *,
     event_log: "EventLog | None",
     now_ms: int,
-    told: Callable[[int], None],
+    told: tree.Told = tree.unheard,
 ) -> Evidence:
     """What can be said of the checkpoint, given what lies directly in it."""
     found = tree.folded(place.reader, top, told)

@@ -29,6 +29,8 @@ _PARTITION = re.compile(r"state/\d+/\d+")
 _MOST_KNOWN = 20_000
 
 _Entry = tuple[CheckpointFile, File]
+Told = Callable[[int, float], None]
+"""Is told, while files are listed, how many were seen, and of which share of the folders."""
 StoreKey = tuple[int, int, str]
 """Operator, partition and store."""
 
@@ -249,7 +251,11 @@ class Tree:
                 store.newest_snapshot = (newest[0], prefix + newest[1])
 
 
-def folded(reader: Reader, top: Children, told: Callable[[int], None]) -> Tree:
+def unheard(_files: int, _share: float) -> None:
+    """Told how far a listing is, and says nothing."""
+
+
+def folded(reader: Reader, top: Children, told: Told = unheard) -> Tree:
     """Everything below a checkpoint, given what lies directly in it.
 
     The folders of the partitions are listed together: on an object store each of them is a
@@ -261,14 +267,22 @@ def folded(reader: Reader, top: Children, told: Callable[[int], None]) -> Tree:
     folders = [folder for folder in top.folders if folder != "state"]
     if "state" in top.folders:
         folders += _state_folders(reader, tree)
+    begun: set[str] = set()
     for found in reader.walk(folders):
         match found:
             case Portion():
                 tree.add(found)
-                told(tree.seen)
+                begun.add(_walked(found.folder))
+                told(tree.seen, len(begun) / len(folders))
             case Refused():
                 tree.refuse(found)
     return tree
+
+
+def _walked(folder: str) -> str:
+    """The folder that a walk began in: that of a partition, or a whole log."""
+    parts = folder.split("/", 3)
+    return "/".join(parts[:3]) if parts[0] == "state" else parts[0]
 
 
 def _state_folders(reader: Reader, tree: Tree) -> list[str]:

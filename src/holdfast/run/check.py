@@ -63,9 +63,7 @@ def looked(location: str, storage: Mapping[str, str]) -> Evidence | None:
         found = looking.checkpoint_at(location, storage)
     except (LocationMissing, LocationEmpty):
         return None
-    return evidence.evidence(
-        found.place, found.top, event_log=None, now_ms=clock.now_ms(), told=lambda _: None
-    )
+    return evidence.evidence(found.place, found.top, event_log=None, now_ms=clock.now_ms())
 
 
 def written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
