@@ -159,25 +159,26 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     debug: bool,
 ) -> "StateShown":
     """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
-    from holdfast.gather import looking, progress, showable, tree  # noqa: PLC0415  loads its needs
+    from holdfast.gather import looking, progress, showable, stores, tree  # noqa: PLC0415  loads it
     from holdfast.gather import state as states  # noqa: PLC0415
-    from holdfast.run import state as stores  # noqa: PLC0415
+    from holdfast.run import state as reading  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
     listed = tree.folded(found.place.reader, found.top)
     progress.caught_up(found.place.reader, listed)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
     showable.require_listed(asked, listed)
-    seen = showable.operator(asked, states.seen(found.place.reader, listed, {}).operators)
-    wanted = stores.Wanted(
+    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    seen = showable.operator(asked, states.seen(found.place.reader, listed, logged).operators)
+    wanted = reading.Wanted(
         operator=operator,
         batch=showable.batch(asked, listed, seen),
         changes=changes,
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
-    with stores.copied(found.place.reader, found.top, operator) as copy:
-        rows = stores.shown(copy, seen, wanted, debug=debug)
+    with reading.copied(found.place.reader, found.top, operator) as copy:
+        rows = reading.shown(copy, seen, wanted, debug=debug)
     return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)
 
 

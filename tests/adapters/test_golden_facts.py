@@ -51,8 +51,11 @@ def test_the_nine_facts(golden: Golden) -> None:
     _operators(golden, found)
     _offsets(golden, found)
     _batches(golden, found)
-    assert isinstance(found.restart_history, Known)
-    assert found.restart_history.inferred
+    if golden.scenario.startswith("continuous"):  # which writes no times and pins nothing
+        assert isinstance(found.restart_history, Unknown)
+    else:
+        assert isinstance(found.restart_history, Known)
+        assert found.restart_history.inferred
     assert (found.unreadable, found.unreadable_more) == ((), 0)
     for form in rendered(found):
         assert str(said(golden, "query_id")) in form

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
+from tests.golden import golden
 from tests.looking import evidence, rendered, stamps
 
 from holdfast import ops
@@ -156,7 +157,52 @@ def test_a_gigabyte_in_one_line_is_not_read(tmp_path: Path) -> None:
 def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c")
     (location / "metadata").unlink()
-    assert isinstance(evidence(location).query_id, Absent)
+    found = evidence(location)
+    assert isinstance(found.query_id, Absent)
+    # Spark 2.3, which such settings are of, goes on under another id; 4.2 does not.
+    assert verdict.of(found).level is Level.CAREFUL
+    assert "no file `metadata`" in verdict.of(found).text
+    newest = shutil.copytree(golden("4.2", "aggregate-hdfs").checkpoint, tmp_path / "d")
+    (newest / "metadata").unlink()
+    shown = verdict.of(evidence(newest))
+    assert shown.level is Level.BAD
+    assert shown.text.startswith(
+        "at rest: batch 5 is committed, nothing is pending; but a start of Spark 4.2 fails before"
+        " anything is written: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "unreadable", "said"),
+    [
+        ("sources/0/3", ["sources/0/3"], "a start of Spark 4.2 fails before anything is written"),
+        ("sources", [], "the log of source 0 ends at -1, and `offsets/5` is at 3"),
+        ("state/0/1", [], "version 6 of the state cannot be put together in `state/0/1`"),
+        ("state/0/0/3.delta", ["state/0/0/3.delta"], "fails at batch 6, while rows go to the sink"),
+    ],
+)
+def test_a_checkpoint_that_a_start_fails_on_is_not_called_healthy(
+    tmp_path: Path, damage: str, unreadable: list[str], said: str
+) -> None:
+    location = shutil.copytree(golden("4.2", "aggregate-hdfs").checkpoint, tmp_path / "c")
+    damaged = location / damage
+    if damaged.is_dir():
+        shutil.rmtree(damaged)
+    else:
+        damaged.write_bytes(b"")
+    found = evidence(location)
+    shown = verdict.of(found)
+    assert shown.level is Level.BAD
+    assert said in shown.text
+    assert [one.path for one in found.unreadable] == unreadable
+
+
+def test_what_is_newer_than_the_entry_that_tells_the_version_is_said(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "offsets/2").write_bytes(b"v9\n{}\n{}")
+    found = evidence(location).spark_version
+    assert isinstance(found, Known)
+    assert found.inferred.endswith("`offsets/2`, which is newer, cannot be read")
 
 
 def test_ids_beyond_64_bits_and_strange_names_are_not_spark_s(tmp_path: Path) -> None:

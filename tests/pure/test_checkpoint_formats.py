@@ -54,6 +54,11 @@ def test_metadata_that_names_none(data: bytes, reason: str) -> None:
     assert reason in found.reason
 
 
+def test_an_id_in_capitals_is_the_same_query() -> None:
+    found = metadata.decode(b'{"id":"0D4F3B0E-6C4B-4F6E-9A53-0D6A3C0F1B11"}')
+    assert found == QueryMetadata(query_id=QueryId("0d4f3b0e-6c4b-4f6e-9a53-0d6a3c0f1b11"))
+
+
 SINK = {
     "sinkName": "out",
     "commitOffset": "-",

@@ -67,7 +67,7 @@ def test_settings_tell_the_release(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("format_", Format)
+@pytest.mark.parametrize("format_", [one for one in Format if one not in spark_version.ONLY_BY])
 def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     release: str, format_: Format
 ) -> None:
@@ -86,6 +86,8 @@ def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     ("keys", "formats", "lowest", "highest"),
     [
         (S4_0, {Format.SPARK_CHECKSUM}, (4, 1), (4, 1)),
+        (S4_0, {Format.ROCKSDB_METADATA_2}, (4, 0), (4, 0)),
+        (S3_3, {Format.ROCKSDB_METADATA_2}, (3, 3), (3, 5)),
         (S3_3, {Format.CHANGELOG}, (3, 5), (3, 5)),
         (S3_3, {Format.ROCKSDB_ZIP}, (3, 3), (3, 5)),
         (S3_3, {Format.OPERATOR_METADATA}, (3, 3), (3, 5)),

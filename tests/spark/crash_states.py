@@ -384,11 +384,13 @@ for _name, _change in _sources.items():
     _state(_name, SOURCES)(_change)
 
 
+_KINDS = ("delta", "snapshot", "zip", "changelog")
+
+
 def _stores(folder: Path) -> list[Path]:
     """The folders of state stores, by operator, partition and store."""
     state = folder / "ck" / "state"
-    kinds = ("*.delta", "*.snapshot", "*.zip", "*.changelog")
-    return sorted({file.parent for kind in kinds for file in state.rglob(kind)})
+    return sorted({file.parent for kind in _KINDS for file in state.rglob(f"*.{kind}")})
 
 
 def _versions(store: Path) -> list[int]:
@@ -407,6 +409,18 @@ def _version_gone(back: int, *, everywhere: bool) -> Change:
             versions = _versions(store)
             if len(versions) > back:
                 _version_removed(store, versions[-1 - back])
+
+    return change
+
+
+def _version_empty(back: int, *, everywhere: bool) -> Change:
+    def change(folder: Path) -> None:
+        for store in _stores(folder)[: None if everywhere else 1]:
+            versions = _versions(store)
+            for kind in _KINDS if len(versions) > back else ():
+                file = store / f"{versions[-1 - back]}.{kind}"
+                if file.exists():
+                    written(file, b"")
 
     return change
 
@@ -442,6 +456,9 @@ _states: dict[str, Change] = {
     ),
     "state: one version before gone in one store": _version_gone(1, everywhere=False),
     "state: one version before gone": _version_gone(1, everywhere=True),
+    "state: last version empty in one store": _version_empty(0, everywhere=False),
+    "state: last version empty": _version_empty(0, everywhere=True),
+    "state: one version before empty": _version_empty(1, everywhere=True),
     "state: partition 0 gone": _below_state("0/0"),
     "state: partition 1 gone": _below_state("0/1"),
     "state: schema gone": _below_state(*_SCHEMAS),

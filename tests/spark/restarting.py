@@ -97,7 +97,10 @@ QUERIES = {
             build=_counts,
             mode="update",
             stateful=True,
-            settings={"spark.sql.streaming.stateStore.providerClass": ROCKSDB},
+            settings={
+                "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+            },
         ),
         Query(name="distinct", build=_distinct, stateful=True),
         Query(name="windows", build=_windows, stateful=True),

@@ -12,7 +12,7 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import stamps
 
 from holdfast.errors import StateUnreadable
-from holdfast.gather import looking, showable, tree
+from holdfast.gather import looking, progress, showable, stores, tree
 from holdfast.gather import state as states
 from holdfast.model.evidence import OperatorSeen
 from holdfast.run import state
@@ -25,7 +25,8 @@ def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSe
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
     listed = tree.folded(found.place.reader, found.top)
-    return found, listed, states.seen(found.place.reader, listed, {}).operators
+    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    return found, listed, states.seen(found.place.reader, listed, logged).operators
 
 
 def read(

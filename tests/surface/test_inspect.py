@@ -17,7 +17,6 @@ from tests.json_schema import problems
 from tests.looking import evidence
 from tests.rights import as_nobody
 
-from holdfast.gather import looking, tree
 from holdfast.report import document
 
 SCHEMA = json.loads(
@@ -31,7 +30,7 @@ NO_OFFSETS = (
     "batch 2 is committed, and what is planned is not known: this user may not read `offsets`"
     " (permission denied)"
 )
-NO_STATE = "no folder `state`: no batch with a stateful operator was ever committed"
+NO_STATE = "no folder `state`: the query has none, or its state was deleted"
 NO_RECORDS = (
     "no run record and no event log: only what the times and settings of the offset log show,"
     " which misses restarts that were quick"
@@ -494,18 +493,6 @@ def test_a_bar_on_a_terminal_shows_how_far_a_long_listing_is() -> None:
     )
     shown = on_terminal([sys.executable, "-c", code], "stderr", {})
     assert shown == f"\r\033[K{'█' * 15}{'░' * 15} 412,345 files\r\033[K"
-
-
-def test_the_bar_fills_as_folders_are_listed(tmp_path: Path) -> None:
-    location = files.write(tmp_path / "c", planned=3, committed=3)
-    files.state(location, range(1, 4), partitions=4)
-    told: list[tuple[int, float]] = []
-    found = looking.checkpoint_at(str(location), {})
-    tree.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert (shares[0] < 0.5, shares[-1]) == (True, 1.0)
-    assert [seen for seen, _ in told] == sorted(seen for seen, _ in told)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:

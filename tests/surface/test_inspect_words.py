@@ -111,7 +111,7 @@ def test_the_page_says_what_is_inferred_titles_its_charts_and_marks_code(tmp_pat
     location = files.write(tmp_path / "c")
     (location / "metadata").write_text("no <JSON>")
     page = shown(location, "--html")
-    assert "<code>metadata</code> cannot be read (<code>no &lt;JSON&gt;</code>" in page
+    assert "<code>metadata</code> cannot be read: <code>no &lt;JSON&gt;</code>" in page
     assert "<li>metadata: <code>no &lt;JSON&gt;</code>" in page
     assert "`" not in page
 

@@ -1,7 +1,7 @@
 """Scenarios for formats that a setting or another way of running asks for."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -9,6 +9,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from tools.golden.operators import PROVIDERS, aggregate, noop, tws_in_pandas, watermarked
 from tools.golden.scenario import (
     SCHEMA,
+    TWO_AND_TWO,
     Continuous,
     Needs,
     Paced,
@@ -79,6 +80,19 @@ def _slow_aggregate(stage: Stage) -> DataStreamWriter:
 
     by = watermarked(stage).groupBy(f.window("t", "10 minutes"), "k")
     return by.agg(f.sum("v").alias("total")).writeStream.foreachBatch(write)
+
+
+def _repartitioned(partitions: int) -> Callable[[Stage], None]:
+    """Input as ever, and before the second run the state is brought to so many partitions."""
+
+    def feed(stage: Stage) -> None:
+        if stage.run == 1:
+            # Spark 4.2 has it, under a name that is not public yet.
+            manager = getattr(stage.spark, "_streamingCheckpointManager")  # noqa: B009
+            manager.repartition(str(stage.checkpoint), partitions)
+        TWO_AND_TWO(stage)
+
+    return feed
 
 
 def _asynchronous(stage: Stage) -> DataStreamWriter:
@@ -174,6 +188,24 @@ SCENARIOS = (
         about="JSON files to a named sink and, after the restart, to another: commit log version 3",
         query=_named_sink,
         conf=_SINK_NAMES,
+        since=(4, 2),
+    ),
+    Scenario(
+        name="repartitioned-fewer",
+        about="windowed sums, their state brought from two partitions to one before the restart",
+        query=aggregate,
+        feed=_repartitioned(1),
+        mode="update",
+        conf=PROVIDERS["rocksdb"],
+        since=(4, 2),
+    ),
+    Scenario(
+        name="repartitioned-more",
+        about="windowed sums, their state brought from two partitions to three before the restart",
+        query=aggregate,
+        feed=_repartitioned(3),
+        mode="update",
+        conf=PROVIDERS["changelog"],
         since=(4, 2),
     ),
     Scenario(

@@ -2,7 +2,8 @@
 
     {"id":"0d4f3b0e-6c4b-4f6e-9a53-0d6a3c0f1b11"}        no version line
 
-The id is the query id, and Spark's whole memory of which query a checkpoint belongs to.
+The id is the query id, and Spark's whole memory of which query a checkpoint belongs to. In
+whatever case it is written here, Spark has it in small letters everywhere else.
 """
 
 import re
@@ -28,4 +29,4 @@ def decode(data: bytes) -> QueryMetadata | Unreadable:
     query_id = found.get("id")
     if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
         return Unreadable(reason=f"`{log.shown(whole)}` has no `id` that is a UUID")
-    return QueryMetadata(query_id=QueryId(query_id))
+    return QueryMetadata(query_id=QueryId(query_id.lower()))

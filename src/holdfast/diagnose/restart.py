@@ -68,8 +68,10 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
         version = SparkVersion(int(numbers[0]), int(numbers[1]))
         return Starting(spark=version, chosen="as it ran last", asynchronous=asynchronous)
     if not isinstance(evidence.spark_versions, Unknown):
-        version = evidence.spark_versions.highest
-        return Starting(spark=version, chosen="which wrote it", asynchronous=asynchronous)
+        told_range = evidence.spark_versions
+        exact = told_range.lowest == told_range.highest
+        chosen = "which wrote it" if exact else "the newest that can have written it"
+        return Starting(spark=told_range.highest, chosen=chosen, asynchronous=asynchronous)
     return Starting(spark=NEWEST, chosen="the newest", asynchronous=asynchronous)
 
 

@@ -68,6 +68,7 @@ class Format(StrEnum):
     CHANGELOG = "a state changelog"
     VERSIONED_STATE = "a state file with a unique id"
     SPARK_CHECKSUM = "a Spark checksum of a state file"
+    ROCKSDB_METADATA_2 = "RocksDB's metadata of version 2"
 
 
 WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
@@ -80,10 +81,15 @@ WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
     Format.STATE_SCHEMA_3: SparkVersion(4, 0),
     Format.COMMIT_LOG_2: SparkVersion(4, 0),
     Format.VERSIONED_STATE: SparkVersion(4, 0),
+    Format.ROCKSDB_METADATA_2: SparkVersion(4, 0),
     Format.SPARK_CHECKSUM: SparkVersion(4, 1),
     Format.OFFSET_LOG_2: SparkVersion(4, 2),
     Format.COMMIT_LOG_3: SparkVersion(4, 2),
 }
+
+
+# What no other reads: a later Spark cannot have gone on from it, and an earlier one neither.
+ONLY_BY: Mapping[Format, SparkVersion] = {Format.ROCKSDB_METADATA_2: SparkVersion(4, 0)}
 
 
 def parsed(text: str) -> SparkVersion | None:
@@ -110,6 +116,10 @@ def narrowed(
             reasons.append(f"{format_.value} is there, which Spark {since} and later write")
         elif since > highest:
             reasons.append(f"{format_.value} is there: Spark {since} or later was here before")
+    for format_, only in ONLY_BY.items():
+        if format_ in formats and lowest <= only <= highest:
+            lowest = highest = only
+            reasons.append(f"{format_.value} is there, which Spark {only} alone writes and reads")
     return VersionRange(
         lowest=lowest, highest=highest, or_later=highest == NEWEST, reasons=tuple(reasons)
     )

@@ -18,16 +18,16 @@ _ONLY_4_0 = 2
 _SECOND = 2
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MOST_TOLD = 20
-_MOST_DIGITS = 6
 
 
 def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
     """What each operator loads for a batch."""
+    asked = unpinned.asked(evidence.settings)
     return tuple(
         StateLoad(
             operator=one.operator,
             version=batch,
-            missing=tuple(_missing(one, batch, _asked(evidence)))[:_MOST_TOLD] if batch > 0 else (),
+            missing=tuple(_missing(one, batch, asked))[:_MOST_TOLD] if batch > 0 else (),
         )
         for one in evidence.operators
     )
@@ -106,6 +106,8 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
     if "RocksDB" in pinned:
         changes = FileKind.STATE_CHANGELOG in evidence.files
         missing = "CANNOT_READ_STREAMING_STATE_FILE" if changes else "CANNOT_READ_CHECKPOINT"
+    if any(one.path.startswith(f"{load.missing[0]}/") for one in evidence.unreadable):
+        missing = "UNCATEGORIZED"
     return StartError(
         stage=Stage.WRITING,
         batch=BatchId(load.version),
@@ -116,25 +118,23 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
     )
 
 
-def _asked(evidence: Evidence) -> int:
-    """The partitions that the latest batch was planned with; 0 where nothing tells."""
-    told = evidence.settings.get(unpinned.SHUFFLE, "")
-    return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
-
-
 def _missing(operator: OperatorSeen, version: int, partitions: int) -> Iterator[str]:
     """The stores that cannot give a version.
 
     There should be those that the operator's metadata names; where there is none, as in 3.5, the
-    same ones in every partition.
+    same ones in every partition. The metadata may name more partitions than there are: an operator
+    without a key has one, and a repartition to fewer does not write the metadata anew.
     """
     seen = {(one.partition, one.store): one for one in operator.stores}
     wanted = dict.fromkeys(seen)
-    if not operator.declared and unpinned.keyed(operator):
+    keyed = unpinned.keyed(operator)
+    pinned = partitions if keyed else 0
+    if not operator.declared:
         stores = dict.fromkeys(one.store for one in operator.stores)
-        wanted |= dict.fromkeys((n, store) for n in range(partitions) for store in stores)
+        wanted |= dict.fromkeys((n, store) for n in range(pinned) for store in stores)
     for declared in operator.declared:
-        wanted |= dict.fromkeys((n, declared.name) for n in range(declared.partitions))
+        there = min(declared.partitions, pinned or declared.partitions) if keyed else 1
+        wanted |= dict.fromkeys((n, declared.name) for n in range(there))
     for partition, store in sorted(wanted):
         found = seen.get((partition, store))
         if found is None or not _within(found.restorable, version):

@@ -12,6 +12,7 @@ from holdfast.model.evidence import Evidence, OperatorSeen
 SHUFFLE = "spark.sql.shuffle.partitions"
 FORGETS = "4.2.0"
 _SINCE = 2
+_MOST_DIGITS = 6
 
 
 def partitions(evidence: Evidence) -> Mapping[int, int]:
@@ -21,6 +22,12 @@ def partitions(evidence: Evidence) -> Mapping[int, int]:
     if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
         return {}
     return {one.operator: one.partitions for one in evidence.operators if keyed(one)}
+
+
+def asked(settings: Mapping[str, str]) -> int:
+    """The partitions that a batch was planned with; 0 where nothing tells."""
+    told = settings.get(SHUFFLE, "")
+    return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
 
 
 def keyed(operator: OperatorSeen) -> bool:

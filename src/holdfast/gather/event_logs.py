@@ -35,7 +35,7 @@ from holdfast.storage import (
 _ROLLED = re.compile(r"events_(?P<number>\d+)_.*")
 _ROLLING = "eventlog_v2_"
 _MOST_LOGS = 50
-_LONGEST_LINE = 64 << 20
+LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
 
 
@@ -53,7 +53,7 @@ def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:
     """The events of the logs at a place, oldest log first, each with the file that tells it."""
     files = _local(place) if urls.is_local(place) else _remote(urls.canonical(place), storage)
     for path, file in files:
-        for event in event_log.decode(_lines(codecs.opened(path, file))):
+        for event in event_log.decode(lines(codecs.opened(path, file))):
             if not isinstance(event, Unreadable):
                 yield path, event
 
@@ -120,15 +120,20 @@ def _rolled(files: Iterable[File]) -> list[str]:
     return [name for _, name in sorted((int(m["number"]), name) for m, name in numbered)]
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
-    skipping = False
+def lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines, put together once each: one of a large plan comes in hundreds of chunks."""
+    held: list[bytes] = []
+    length = 0
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        if lines and skipping:
-            lines, skipping = lines[1:], False
-        yield from lines
-        if len(rest) > _LONGEST_LINE:
-            rest, skipping = b"", True
-    if rest and not skipping:
-        yield rest
+        for number, part in enumerate(chunk.split(b"\n")):
+            if number:
+                if length <= LONGEST_LINE:
+                    yield b"".join(held)
+                held, length = [], 0
+            length += len(part)
+            if length <= LONGEST_LINE:
+                held.append(part)
+            else:
+                held.clear()
+    if 0 < length <= LONGEST_LINE:
+        yield b"".join(held)

@@ -18,6 +18,7 @@ from holdfast.gather import (
     runs,
     source_logs,
     state,
+    stores,
     timeline,
     tree,
 )
@@ -112,9 +113,11 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
     told = _told(recorded, event_log, _id_of(own_id))
     entries = progress.entries(reader, found)
-    stated = state.seen(reader, found, told.state_rows)
     sources, damaged = _sources(reader, found, entries, told)
     latest = _latest(entries)
+    logs = source_logs.seen(reader, found, latest[1].sources if latest else ())
+    rows = told.rows_after(progress.batches(found).last_committed)
+    stated = state.seen(reader, found, stores.logged(entries, rows))
     return facts.Seen(
         tree=found,
         entries=entries,
@@ -129,11 +132,12 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
             ),
             *entries.unreadable,
             *damaged,
+            *(one for log in logs.values() if log.of_files for one in log.damaged),
             *stated.unreadable,
             *recorded.unreadable,
             *_silent(event_log, told),
         ],
-        source_logs=source_logs.seen(reader, found, latest[1].sources if latest else ()),
+        source_logs=logs,
     )
 
 

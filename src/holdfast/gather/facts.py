@@ -28,6 +28,7 @@ from holdfast.model.spark_version import VersionRange
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"
+_SECOND = 2
 _PAST = Unknown(reason="no offset entry can be read")
 
 
@@ -126,10 +127,12 @@ def spark_version(
         return _PAST
     low, high = versions.lowest, versions.highest
     up_to = f"{low}" if low == high else f"{low} to {high}"
+    newer = [file for batch, file in seen.entries.damaged_offsets.items() if batch > latest[0]]
+    unread = [f"`{file.path}`, which is newer, cannot be read" for file in newer[:1]]
     return Known(
         value=f"{low} or later" if versions.or_later else up_to,
         read_from=(f"offsets/{latest[0]}",),
-        inferred="; ".join(versions.reasons),
+        inferred="; ".join((*versions.reasons, *unread)),
     )
 
 
@@ -161,6 +164,7 @@ def _formats(seen: Seen) -> set[Format]:
         (FileKind.STATE_CHANGELOG in kinds, Format.CHANGELOG),
         (any(unique for _, unique in seen.tree.kinds_of_state), Format.VERSIONED_STATE),
         (FileKind.SPARK_CHECKSUM in kinds, Format.SPARK_CHECKSUM),
+        (seen.state.metadata_version == _SECOND, Format.ROCKSDB_METADATA_2),
     )
     return {found for holds, found in tests if holds}
 
@@ -177,6 +181,9 @@ def restart_history(seen: Seen) -> Fact[tuple[Start, ...]]:
         return Known(value=recorded + signs, read_from=tuple(files))
     if not seen.entries.offsets:
         return Unknown(reason="no run record, no event log, and no offset entry can be read")
+    if not any(one.settings or one.timestamp_ms > 0 for one in seen.entries.offsets.values()):
+        reason = "the offset log holds no times and no settings, as in continuous mode"
+        return Unknown(reason=f"no run record and no event log, and {reason}")
     first, last = min(seen.entries.offsets), max(seen.entries.offsets)
     return Known(
         value=signs,

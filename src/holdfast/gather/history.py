@@ -159,8 +159,10 @@ def _planned(history: History, path: str, event: BatchPlanned, version: Known[st
 
 def _progressed(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.rows, int):
-        # A batch without data reports again under the id of the one that comes next.
-        history.rows[event.batch] = max(event.rows, history.rows.get(event.batch, 0))
+        # A batch without data reports again under the id of the one that comes next. After a rewind
+        # a batch runs again with other rows, and the later run counts.
+        if event.rows > 0 or event.batch not in history.rows:
+            history.rows[event.batch] = event.rows
         if event.rows > 0:
             ends = tuple(one.end for one in event.sources)
             history.ends[event.batch] = Known(value=ends, read_from=(path,))
@@ -168,6 +170,9 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources
     names = [one.name for one in event.operators]
+    # A report of no batch at all has the id of the one to come, and the state of the one before.
+    waiting = event.rows == 0 and event.batch - 1 == history.state_batch
+    history.state_batch = history.state_batch if waiting else event.batch
     history.state_rows = {
         one.name: one.numbers["numRowsTotal"]
         for one in event.operators

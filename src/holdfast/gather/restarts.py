@@ -1,13 +1,16 @@
 """Stage 2: entries of the offset log -> signs of restarts that nothing has recorded.
 
 settings changed   Spark pins the session's settings into every entry, and a session does not
-                   change them while a query runs: the query was started anew in between
+                   change them while a query runs: the query was started anew in between. No start
+                   changes a number of partitions that is pinned: the state was repartitioned, for
+                   which the query must stand still
 pause              far longer between two batches than usual: a restart, or nothing to read
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from holdfast.diagnose import unpinned
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import RestartSign, Start
 from holdfast.model.ids import BatchId
@@ -43,8 +46,16 @@ def _changed(before: OffsetEntry, after: OffsetEntry) -> str:
     told = list(_differences(before.settings, after.settings))
     if not told:
         return ""
+    if _repartitioned(before.settings, after.settings):
+        return f"{told[0]}: the query stood still, and its state was repartitioned"
     more = f" and {len(told) - 1} more" if len(told) > 1 else ""
     return f"{told[0]}{more}: the query was started anew"
+
+
+def _repartitioned(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether the number of partitions is all that differs."""
+    was, now = before.get(unpinned.SHUFFLE), after.get(unpinned.SHUFFLE)
+    return None not in (was, now) and {**before, unpinned.SHUFFLE: now} == after
 
 
 def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 A log or a state store has ids without gaps, or with a few; so a million of them are a few spans.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.model.evidence import Span
@@ -71,12 +72,10 @@ def restorable(snapshots: Iterable[Span], changes: Sequence[Span]) -> tuple[Span
 
     State begins empty at version 0, so an unbroken row of changes from 1 needs no snapshot.
     """
-    reach = {0: 0}
-    for span in changes:
-        reach[span.first - 1] = span.last
-    found = [(1, reach[0])] if reach[0] else []
+    starts = [span.first for span in changes]
+    found = [(1, changes[0].last)] if changes and changes[0].first == 1 else []
     for span in snapshots:
-        found += [(v, _reach(v, changes)) for v in (span.first, span.last)]
+        found += [(v, _reach(v, changes, starts)) for v in (span.first, span.last)]
         found.append((span.first, span.last))
     merged = _merged(sorted(found))
     return tuple(Span(first=first, last=last) for first, last in merged)
@@ -86,20 +85,44 @@ def common(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
     """The ids that are in every part."""
     if not parts:
         return ()
-    shared = [(span.first, span.last) for span in parts[0]]
+    shared = list(parts[0])
     for part in parts[1:]:
-        shared = [
-            (max(first, span.first), min(last, span.last))
-            for first, last in shared
-            for span in part
-            if max(first, span.first) <= min(last, span.last)
-        ]
-    return tuple(Span(first=first, last=last) for first, last in sorted(shared))
+        shared = list(_shared(shared, part))
+    return tuple(shared)
 
 
-def _reach(version: int, changes: Sequence[Span]) -> int:
-    """How far the changes go on from a version."""
-    return next((c.last for c in changes if c.first <= version + 1 <= c.last), version)
+def without(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans with others taken out."""
+    kept = spans
+    for hole in holes:
+        sides = [
+            side
+            for span in kept
+            for side in ((span.first, min(span.last, hole.first - 1)),
+                         (max(span.first, hole.last + 1), span.last))
+        ]  # fmt: skip
+        kept = [Span(first=first, last=last) for first, last in sides if first <= last]
+    return tuple(kept)
+
+
+def _shared(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
+    """What two parts have in common; each is walked once, in step."""
+    at, beside = 0, 0
+    while at < len(one) and beside < len(other):
+        first = max(one[at].first, other[beside].first)
+        last = min(one[at].last, other[beside].last)
+        if first <= last:
+            yield Span(first=first, last=last)
+        if one[at].last < other[beside].last:
+            at += 1
+        else:
+            beside += 1
+
+
+def _reach(version: int, changes: Sequence[Span], starts: Sequence[int]) -> int:
+    """How far the changes go on from a version; `starts` are where they begin."""
+    at = bisect_right(starts, version + 1) - 1
+    return changes[at].last if at >= 0 and changes[at].last > version else version
 
 
 def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
-from holdfast.gather import spans
+from holdfast.gather import spans, stores
 from holdfast.gather.pieces import unread
-from holdfast.gather.tree import Store, StoreKey, Tree
+from holdfast.gather.tree import StoreKey, Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     ColumnFamily,
     OperatorMetadata,
-    RocksDbSnapshot,
     StateSchema,
 )
 from holdfast.model.evidence import (
@@ -27,26 +26,19 @@ from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 _MOST_BYTES = 16 << 20
-_MOST_ZIPS = 64
 _OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
 _IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
-_UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
-_SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
-_TOO_MANY = Unknown(reason=f"only {_MOST_ZIPS} snapshots are opened to count rows")
-_NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 
 
 @dataclass(slots=True)
-class _Described:
+class _Described(stores.Opened):
     """What files say of operators, as far as they can be read."""
 
     metadata: dict[int, tuple[str, OperatorMetadata]] = field(default_factory=dict)
     schemas: dict[tuple[int, str], tuple[str, StateSchema]] = field(default_factory=dict)
-    snapshots: dict[StoreKey, RocksDbSnapshot] = field(default_factory=dict)
-    unreadable: dict[str, UnreadableFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +47,21 @@ class State:
 
     operators: tuple[OperatorSeen, ...]
     schema_versions: frozenset[int]
+    metadata_version: int
+    """The highest of RocksDB's metadata in the newest snapshots; 0 where none was opened."""
     unreadable: tuple[UnreadableFile, ...]
 
 
-def seen(reader: Reader, tree: Tree, reported: Mapping[str, int]) -> State:
-    """Every operator that has a folder; `reported` are rows that the last batch told of."""
-    described = _described(reader, tree)
+def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
+    """Every operator that has a folder."""
+    described = _described(reader, tree, logged)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
     return State(
-        operators=tuple(_operator(n, tree, described, reported) for n in sorted(found)),
+        operators=tuple(_operator(n, tree, described, logged) for n in sorted(found)),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
+        metadata_version=max((s.version for s in described.snapshots.values()), default=0),
         unreadable=tuple(described.unreadable.values()),
     )
 
@@ -80,16 +75,13 @@ def _unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
     )
 
 
-def _described(reader: Reader, tree: Tree) -> _Described:
+def _described(reader: Reader, tree: Tree, logged: stores.Logged) -> _Described:
     described = _Described()
     wanted = {path: operator for operator, (_, path) in tree.operator_metadata.items()}
     keys = {path: key for key, (_, path) in tree.schemas.items()}
-    zips = {
-        store.newest_snapshot[1]: key
-        for key, store in tree.stores.items()
-        if store.newest_snapshot[1].endswith(".zip")
-    }
-    paths = [*wanted, *keys, *list(zips)[:_MOST_ZIPS]]
+    newest = {stores.newest_snapshot(key, store, logged): key for key, store in tree.stores.items()}
+    zips = {path: key for path, key in newest.items() if path.endswith(".zip")}
+    paths = [*wanted, *keys, *list(zips)[: stores.MOST_ZIPS]]
     for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
         if isinstance(data, Missing):
             continue  # removed by a running query, which has a newer one
@@ -132,71 +124,54 @@ def _take_snapshot(described: _Described, key: StoreKey, data: bytes) -> str:
 
 
 def _operator(
-    operator: int, tree: Tree, described: _Described, reported: Mapping[str, int]
+    operator: int, tree: Tree, described: _Described, logged: stores.Logged
 ) -> OperatorSeen:
-    keys = sorted(key for key in tree.stores if key[0] == operator)
-    stores = tuple(_store(key, tree.stores[key], described) for key in keys)
-    held = [store for store in stores if store.latest_version > 0]
+    own = {key: tree.stores[key] for key in sorted(tree.stores) if key[0] == operator}
+    left_over = stores.left_over(own, logged.partitions)
+    in_use = tuple(
+        stores.seen(key, store, logged, described)
+        for key, store in own.items()
+        if key[1] not in left_over
+    )
+    held = [store for store in in_use if store.latest_version > 0]
     unlisted = tuple(one for one in _unlisted(tree) if one.path.split("/")[1] == str(operator))
+    oldest, newest = _ends(held, unlisted)
     told = described.metadata.get(operator)
     return OperatorSeen(
         operator=operator,
         name=_name(operator, tree, described),
-        partitions=len({key[1] for key in keys}),
-        rows=_rows(_name(operator, tree, described), stores, unlisted, reported),
-        bytes=sum(store.bytes for store in stores),
+        partitions=len({store.partition for store in in_use}),
+        left_over=len(left_over),
+        rows=_rows(_name(operator, tree, described), in_use, unlisted, logged.rows),
+        bytes=sum(store.bytes for store in in_use),
         latest_version=max((store.latest_version for store in held), default=None),
-        oldest_batch=_oldest(held, unlisted),
+        oldest_batch=oldest,
+        newest_batch=newest,
         schema=_schema(operator, described),
         properties=told[1].properties if told else {},
         declared=told[1].stores if told else (),
-        stores=stores,
+        stores=in_use,
         unlisted=unlisted,
     )
 
 
-def _counted(path: str, opened: RocksDbSnapshot | None, described: _Described) -> int | Unknown:
-    """The rows of a snapshot, or why they are not known."""
-    if opened is not None:
-        return opened.keys if opened.keys >= 0 else _NOT_TRACKED
-    unreadable = described.unreadable.get(path)
-    return _TOO_MANY if unreadable is None else Unknown(reason=unreadable.reason)
-
-
-def _oldest(held: Iterable[StoreSeen], unlisted: tuple[UnreadableFile, ...]) -> BatchId | Unknown:
+def _ends(
+    held: Iterable[StoreSeen], unlisted: tuple[UnreadableFile, ...]
+) -> tuple[BatchId | Unknown, BatchId | Unknown]:
+    """The oldest and the newest batch whose state can be put together in every partition."""
     if unlisted:
-        return Unknown(reason=unlisted[0].told)
+        hidden = Unknown(reason=unlisted[0].told)
+        return hidden, hidden
     versions = spans.common([store.restorable for store in held])
     if not versions:
-        return Unknown(reason="no version can be put together in every partition")
-    return BatchId(versions[0].first - 1)
-
-
-def _store(key: StoreKey, store: Store, described: _Described) -> StoreSeen:
-    changes, snapshots = tuple(store.changes), tuple(store.snapshots)
-    latest = max(store.changes.last or 0, store.snapshots.last or 0)
-    rows: int | Unknown = _UNCOUNTED
-    opened = described.snapshots.get(key)
-    if store.newest_snapshot[1].endswith(".zip"):
-        rows = _counted(store.newest_snapshot[1], opened, described)
-        rows = rows if store.newest_snapshot[0] == latest else _SNAPSHOT_ONLY
-    return StoreSeen(
-        partition=key[1],
-        store=key[2],
-        latest_version=latest,
-        snapshots=snapshots,
-        restorable=spans.restorable(snapshots, changes),
-        files=store.files,
-        bytes=store.bytes,
-        rows=rows,
-        metadata_version=opened.version if opened is not None else 0,
-        written_ms=store.written_ms,
-    )
+        none = Unknown(reason="no version can be put together in every partition")
+        return none, none
+    return BatchId(versions[0].first - 1), BatchId(versions[-1].last - 1)
 
 
 def _rows(
     name: Fact[str],
-    stores: tuple[StoreSeen, ...],
+    in_use: tuple[StoreSeen, ...],
     unlisted: tuple[UnreadableFile, ...],
     reported: Mapping[str, int],
 ) -> int | Unknown:
@@ -204,14 +179,8 @@ def _rows(
         return reported[name.value]
     if unlisted:
         return Unknown(reason=unlisted[0].told)
-    total = 0
-    for store in stores:
-        if store.store.endswith(_KEY_COUNTS):
-            continue  # a join keeps every row in another store, and here how many there are
-        if isinstance(store.rows, Unknown):
-            return store.rows
-        total += store.rows
-    return total
+    # A join keeps every row in one store, and how many there are of a key in another.
+    return stores.total(in_use, but=_KEY_COUNTS)
 
 
 def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:

@@ -20,7 +20,7 @@ def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]
         return refused[0]
     if not found:
         where = "the folder `state` is empty" if "state" in tree.folders else "no folder `state`"
-        return Absent(reason=f"{where}: no batch with a stateful operator was ever committed")
+        return Absent(reason=f"{where}: the query has none, or its state was deleted")
     read_from: list[str] = []
     told: list[str] = []
     inferred = ""

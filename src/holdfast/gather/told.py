@@ -4,6 +4,7 @@ Apart from `history.py`, which puts it together, so that nothing of events is lo
 are none.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.model.batch import Unknown
@@ -37,12 +38,18 @@ class History:
     operators: tuple[str, ...] = ()
     rows: dict[BatchId, int] = field(default_factory=dict)
     state_rows: dict[str, int] = field(default_factory=dict)
+    state_batch: BatchId | None = None
+    """The batch that `state_rows` are of."""
     starts: dict[RunId, Start] = field(default_factory=dict)
     plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
     ends: dict[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
     """Where each batch with rows ended, a source each."""
     log_silent: str = ""
     """Why the event log that was given tells nothing of the query; empty where it does."""
+
+    def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
+        """The rows of the state after a batch, by operator; none where it is not told of."""
+        return self.state_rows if batch is not None and self.state_batch == batch else {}
 
     @property
     def plan(self) -> Known[Fingerprint] | Unknown:

@@ -18,15 +18,16 @@ from holdfast.storage import Children, File, Missing, Portion, Reader, Refused
 RECENT = 101
 """Spark keeps so many entries of a log by default; more than these are not read of any log."""
 RECENT_CHANGES = 16
-"""Of so many versions of a state store it is kept when their changes were written."""
+"""Of so many versions of a state store it is kept when their changes were written, or their ids."""
 _MOST_LISTED = 100
 _PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
 _SNAPSHOTS = frozenset({FileKind.STATE_SNAPSHOT, FileKind.STATE_ZIP})
 _DATA = _CHANGES | _SNAPSHOTS
 
-_PARTITION = re.compile(r"state/\d+/\d+")
+_PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
 _MOST_KNOWN = 20_000
+_MOST_OF_ONE = 16
 
 _Entry = tuple[CheckpointFile, File]
 Told = Callable[[int, float], None]
@@ -66,10 +67,17 @@ class Store:
 
     changes: Spans = field(default_factory=Spans)
     snapshots: Spans = field(default_factory=Spans)
-    newest_snapshot: tuple[int, str] = (-1, "")
+    empty_snapshots: Spans = field(default_factory=Spans)
+    newest_snapshots: tuple[int, tuple[str, ...]] = (-1, ())
     written_ms: dict[int, int] = field(default_factory=dict)
+    unique_ids: dict[int, set[str]] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
+
+    @property
+    def latest(self) -> int:
+        """The highest version of which there is a file; 0 where there is none."""
+        return max(self.changes.last or 0, self.snapshots.last or 0)
 
     def add_changes(self, entries: "Sequence[_Entry]") -> None:
         """Take in files of changes, and when the newest were written.
@@ -78,13 +86,36 @@ class Store:
         """
         self.changes.add([n.number for n, _ in entries if n.number is not None])
         if entries[0][0].unique_id:
+            self._identify(entries)
             return
-        after = (self.changes.last or 0) - RECENT_CHANGES
+        after = self.latest - RECENT_CHANGES
         for named, file in entries:
             if (named.number or 0) > after:
                 self.written_ms[named.number or 0] = file.modified_ms
         if len(self.written_ms) > RECENT_CHANGES:
             self.written_ms = {n: at for n, at in self.written_ms.items() if n > after}
+
+    def add_snapshots(self, prefix: str, entries: "Sequence[_Entry]") -> None:
+        """Take in snapshots; of one version there may be several, with ids of their own."""
+        self.snapshots.add([n.number for n, _ in entries if n.number is not None])
+        newest = max(n.number or 0 for n, _ in entries)
+        paths = tuple(prefix + file.name for n, file in entries if n.number == newest)
+        if newest > self.newest_snapshots[0]:
+            self.newest_snapshots = (newest, paths[:_MOST_OF_ONE])
+        elif newest == self.newest_snapshots[0]:
+            known = self.newest_snapshots[1]
+            self.newest_snapshots = (newest, (*known, *paths)[:_MOST_OF_ONE])
+        if entries[0][0].unique_id:
+            self._identify(entries)
+
+    def _identify(self, entries: "Sequence[_Entry]") -> None:
+        """Keep the unique ids of the newest versions."""
+        after = self.latest - RECENT_CHANGES
+        for named, _ in entries:
+            if named.unique_id and (named.number or 0) > after:
+                self.unique_ids.setdefault(named.number or 0, set()).add(named.unique_id)
+        if len(self.unique_ids) > RECENT_CHANGES:
+            self.unique_ids = {n: ids for n, ids in self.unique_ids.items() if n > after}
 
 
 @dataclass(slots=True)
@@ -242,13 +273,23 @@ class Tree:
         store.bytes += sum(file.size for _, file in entries)
         if kind in _DATA or kind is FileKind.SPARK_CHECKSUM:
             self.kinds_of_state.add((kind, bool(first.unique_id)))
-        if kind in _CHANGES:
+        if kind in _DATA:
+            self._take_data(kind, prefix, store, entries)
+
+    def _take_data(
+        self, kind: FileKind, prefix: str, store: Store, entries: Sequence[_Entry]
+    ) -> None:
+        """Take in what versions are made of. Not even a version without a row is an empty file."""
+        empty = [(named, file) for named, file in entries if not file.size]
+        if empty:
+            self.refuse(*(Refused(path=prefix + file.name, reason="empty") for _, file in empty))
+            entries = [one for one in entries if one[1].size]
+        if empty and kind in _SNAPSHOTS and not empty[0][0].unique_id:
+            store.empty_snapshots.add([n.number for n, _ in empty if n.number is not None])
+        if entries and kind in _CHANGES:
             store.add_changes(entries)
-        elif kind in _SNAPSHOTS:
-            store.snapshots.add([n.number for n, _ in entries if n.number is not None])
-            newest = max((n.number or 0, file.name) for n, file in entries)
-            if newest > store.newest_snapshot:
-                store.newest_snapshot = (newest[0], prefix + newest[1])
+        elif entries:
+            store.add_snapshots(prefix, entries)
 
 
 def unheard(_files: int, _share: float) -> None:

@@ -183,18 +183,23 @@ class StoreSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSeen:
-    """One stateful operator with its stores; `oldest_batch` can be restored in all of them.
+    """One stateful operator with its stores.
 
-    `unlisted` are its folders that cannot be listed: there may be more than was seen.
+    The state of `oldest_batch` and of `newest_batch` can be put together in all of them.
+    `left_over` is the number of partitions that a repartition to fewer has left behind: none of the
+    other fields tells of them. `unlisted` are its folders that cannot be listed: there may be more
+    than was seen.
     """
 
     operator: int
     name: Fact[str]
     partitions: int
+    left_over: int
     rows: int | Unknown
     bytes: int
     latest_version: int | None
     oldest_batch: BatchId | Unknown
+    newest_batch: BatchId | Unknown
     schema: Mapping[str, tuple[ColumnFamily, ...]]
     properties: Json
     declared: tuple[StateStoreInfo, ...]

@@ -3,6 +3,7 @@
 redact.py      secrets, in options, offsets, URLs and free text
 words.py       amounts and times as people write them
 verdict.py     evidence -> one sentence
+failing.py     a start that is predicted to fail -> one sentence
 document.py    evidence -> JSON, as `inspect.schema.json` describes it
 text.py        evidence -> lines with styles
 wrap.py        lines -> lines no wider than a terminal

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
 from holdfast.model.json import Json
-from holdfast.model.restart import Restart, Runs, SourceRange, Stage, StartError
+from holdfast.model.restart import Restart, Runs, SourceRange, StartError
 from holdfast.model.source_offset import Consumed
 from holdfast.model.version import VERSION
-from holdfast.report import redact, words
+from holdfast.report import failing, redact, words
 from holdfast.report.text import Line, Part, Style, clean
 
 FORMAT = 1
@@ -26,13 +26,6 @@ JUDGED = {
     Judgement.UNSAFE: Style.BAD,
     Judgement.UNDEFINED: Style.CAREFUL,
     Judgement.UNKNOWN: Style.CAREFUL,
-}
-_STAGES = {
-    Stage.START: "before anything is written",
-    Stage.PLANNING: "after its offset entry is written, before the sink",
-    Stage.WRITING: "while rows go to the sink",
-    Stage.COMMITTING: "after the sink has written",
-    Stage.AFTERWARDS: "some batches later, or not before it is stopped",
 }
 
 
@@ -143,13 +136,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
 def _sentence(diagnosis: Diagnosis) -> str:
     restart = diagnosis.restart
     if restart.error is not None:
-        if isinstance(restart.error.batch, Unknown):
-            return f"a start fails {_STAGES[restart.error.stage]}: {restart.error.reason}"
-        when = "" if restart.runs is not Runs.IF_THERE_IS_DATA else ", as soon as there is data,"
-        return (
-            f"a start{when} fails at batch {restart.error.batch},"
-            f" {_STAGES[restart.error.stage]}: {restart.error.reason}"
-        )
+        return failing.sentence("a start", restart, restart.error)
     worst = next((one for one in diagnosis.findings if one.severity is not Severity.NOTE), None)
     if worst is not None and diagnosis.judgement is not Judgement.SAFE:
         return worst.text[:1].lower() + worst.text[1:].removesuffix(".")
@@ -193,7 +180,7 @@ def _error_line(shown: StartError) -> Line:
     batch = "" if isinstance(shown.batch, Unknown) else f" at batch {shown.batch}"
     return (
         Part(f"  fails{batch} with {name}", Style.BAD),
-        Part(f", {_STAGES[shown.stage]}: {shown.reason}", Style.DIM),
+        Part(f", {failing.STAGES[shown.stage]}: {shown.reason}", Style.DIM),
     )
 
 

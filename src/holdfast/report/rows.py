@@ -147,6 +147,8 @@ def schema(shown: OperatorSeen) -> Iterator[tuple[str, str, str, str]]:
 
 def _partitions(shown: OperatorSeen) -> str:
     seen = words.plural(shown.partitions, "partition")
+    if shown.left_over:
+        seen += f" (and {shown.left_over:,} left over from before a repartition)"
     if not shown.unlisted:
         return seen
     more = len(shown.unlisted) - 1
@@ -156,17 +158,19 @@ def _partitions(shown: OperatorSeen) -> str:
 
 def state(shown: OperatorSeen) -> str:
     """The state of an operator in one line."""
-    counted, oldest = "rows unknown", "no batch known to be restorable"
+    counted, restorable = "rows unknown", "no batch known to be restorable"
     if not isinstance(shown.rows, Unknown):
         counted = words.plural(shown.rows, "row")
-    if not isinstance(shown.oldest_batch, Unknown):
-        oldest = f"oldest restorable batch {shown.oldest_batch:,}"
+    oldest, newest = shown.oldest_batch, shown.newest_batch
+    if not isinstance(oldest, Unknown) and not isinstance(newest, Unknown):
+        span = f"es {oldest:,} to {newest:,}" if oldest != newest else f" {oldest:,}"
+        restorable = f"restorable batch{span}"
     return ", ".join(
         (
             _partitions(shown),
             words.size(shown.bytes),
             counted,
             f"latest version {words.number(shown.latest_version)}",
-            oldest,
+            restorable,
         )
     )

@@ -4,14 +4,13 @@ Spark begins at the latest offset entry. If its commit is there the batch is don
 exactly that batch runs again over exactly that range, and no earlier one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeGuard, TypeVar
 
-from holdfast.model.evidence import Batches, Evidence, Fact, Span, UnreadableFile
-
-T = TypeVar("T")
+from holdfast.diagnose import restart
+from holdfast.model.evidence import Absent, Batches, Evidence, Span, UnreadableFile
+from holdfast.report import failing
 
 
 class Level(StrEnum):
@@ -32,14 +31,34 @@ class Verdict:
 
 def of(evidence: Evidence) -> Verdict:
     """How the checkpoint stands."""
-    damage = _damage(evidence)
-    if damage:
-        return Verdict(level=Level.BAD, text=damage)
     standing = of_batches(evidence.batches)
-    unread = _unread(evidence)
-    if not unread or standing.level is Level.BAD:
+    if standing.level is Level.BAD:
         return standing
-    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *unread)))
+    fails = _fails(evidence)
+    if fails:
+        return _bad(f"{standing.text}; but {fails}")
+    careful = [*_unidentified(evidence), *_unread(evidence)]
+    if not careful:
+        return standing
+    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *careful)))
+
+
+def _fails(evidence: Evidence) -> str:
+    """How a start fails, if it does; of a gap the standing says what can be said."""
+    planned = evidence.batches.last_planned
+    if planned and not _holds(evidence.batches.offset_spans, planned - 1):
+        return ""
+    how = restart.starting(evidence, None, asynchronous=False)
+    predicted = restart.predicted(evidence, how)
+    if predicted.error is None:
+        return ""
+    return failing.sentence(f"a start of Spark {how.spark}", predicted, predicted.error)
+
+
+def _unidentified(evidence: Evidence) -> Iterator[str]:
+    """A query that has lost its id goes on under another, up to Spark 4.1."""
+    if isinstance(evidence.query_id, Absent) and evidence.batches.last_planned is not None:
+        yield evidence.query_id.reason
 
 
 def _unread(evidence: Evidence) -> list[str]:
@@ -121,25 +140,6 @@ def _of_pending(batches: Batches, planned: int) -> Verdict:
         f" {last}, and counts the others as done"
     )
     return Verdict(level=Level.CAREFUL, text=text)
-
-
-def _damage(evidence: Evidence) -> str:
-    """What stops a restart, whatever else is there."""
-    if _damaged(evidence.query_id):
-        return f"`metadata` cannot be read ({evidence.query_id.reason}): a restart fails"
-    if _damaged(evidence.source_offsets) and not evidence.batches.unlisted:
-        fact = evidence.source_offsets
-        return f"`{fact.path}`, where a restart begins, cannot be read ({fact.reason})"
-    last = evidence.batches.last_committed
-    for one in evidence.unreadable:
-        if last is not None and one.path == f"commits/{last}" and not one.forbidden:
-            return f"`{one.path}`, the last commit, cannot be read ({one.reason}): a restart fails"
-    return ""
-
-
-def _damaged(fact: Fact[T]) -> TypeGuard[UnreadableFile]:
-    """Whether a file is unreadable for everybody; what this user may not read says nothing."""
-    return isinstance(fact, UnreadableFile) and not fact.forbidden
 
 
 def _bad(text: str) -> Verdict:

@@ -1,0 +1,143 @@
+"""Stage 2: the files of state stores -> StoreSeen, as the logs allow them to count.
+
+A name alone does not make a file part of the state. Where versions have unique ids, only the files
+that the commit of a batch names are its state: a task that was given up leaves others beside them.
+And a repartition to fewer partitions leaves the folders of the others behind.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.diagnose import unpinned
+from holdfast.gather import spans
+from holdfast.gather.progress import Entries
+from holdfast.gather.tree import Store, StoreKey
+from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot
+from holdfast.model.evidence import Span, StoreSeen, UnreadableFile
+from holdfast.model.ids import BatchId
+
+MOST_ZIPS = 64
+_NEVER = 1 << 63
+_UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
+_SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
+_TOO_MANY = Unknown(reason=f"only {MOST_ZIPS} snapshots are opened to count rows")
+_NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """What the logs and the runs say of the state.
+
+    `rows` are those that the last committed batch told of, by operator; `partitions` is the number
+    that the latest offset entry pins, 0 where nothing tells.
+    """
+
+    rows: Mapping[str, int]
+    commits: Mapping[BatchId, CommitEntry]
+    partitions: int
+
+    def ids(self, key: StoreKey, version: int) -> frozenset[str]:
+        """The unique ids of a version in one partition; none where no commit names any.
+
+        Which store of the partition an id is of is not told, and need not be: no two are the same.
+        """
+        operator, partition, _ = key
+        entry = self.commits.get(BatchId(version - 1))
+        named = entry.state_ids.get(operator, ()) if entry is not None else ()
+        return frozenset(named[partition]) if partition < len(named) else frozenset()
+
+
+def logged(entries: Entries, rows: Mapping[str, int]) -> Logged:
+    """What the entries that were read say of the state."""
+    latest = entries.offsets[max(entries.offsets)].settings if entries.offsets else {}
+    return Logged(rows=rows, commits=entries.commits, partitions=unpinned.asked(latest))
+
+
+@dataclass(slots=True)
+class Opened:
+    """The newest snapshots, as far as they were opened, and what could not be read."""
+
+    snapshots: dict[StoreKey, RocksDbSnapshot] = field(default_factory=dict)
+    unreadable: dict[str, UnreadableFile] = field(default_factory=dict)
+
+
+def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int]:
+    """The partitions of one operator that no batch uses any more.
+
+    They lie beyond the number that is pinned, and the others have gone on without them.
+    """
+    latest: dict[int, int] = {}
+    for (_, partition, _), store in found.items():
+        latest[partition] = max(store.latest, latest.get(partition, 0))
+    used = max((at for partition, at in latest.items() if partition < partitions), default=0)
+    return frozenset(n for n, at in latest.items() if n >= partitions > 0 and at < used)
+
+
+def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:
+    """The newest snapshot; of several of one version, the one that its commit names."""
+    version, paths = store.newest_snapshots
+    ids = logged.ids(key, version)
+    named = [path for path in paths if any(f"{version}_{one}." in path for one in ids)]
+    return max(named or paths, default="")
+
+
+def seen(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> StoreSeen:
+    """One store of one partition."""
+    path = newest_snapshot(key, store, logged)
+    snapshot = opened.snapshots.get(key)
+    rows: int | Unknown = _UNCOUNTED
+    if path.endswith(".zip"):
+        rows = _counted(path, snapshot, opened)
+        rows = rows if store.newest_snapshots[0] == store.latest else _SNAPSHOT_ONLY
+    return StoreSeen(
+        partition=key[1],
+        store=key[2],
+        latest_version=store.latest,
+        snapshots=tuple(store.snapshots),
+        restorable=_restorable(key, store, logged),
+        files=store.files,
+        bytes=store.bytes,
+        rows=rows,
+        metadata_version=snapshot.version if snapshot is not None else 0,
+        written_ms=store.written_ms,
+    )
+
+
+def _restorable(key: StoreKey, store: Store, logged: Logged) -> tuple[Span, ...]:
+    """The versions that Spark can put together."""
+    lost = [
+        Span(first=version, last=version)
+        for version, there in sorted(store.unique_ids.items())
+        if (named := logged.ids(key, version)) and not named & there
+    ]
+    snapshots = spans.without(tuple(store.snapshots), lost)
+    whole = spans.restorable(snapshots, spans.without(tuple(store.changes), lost))
+    return spans.without(whole, _spoilt(store)) if store.empty_snapshots else whole
+
+
+def _spoilt(store: Store) -> Iterator[Span]:
+    """From an empty snapshot to the next whole one: Spark begins at the newest, even if empty."""
+    for empty in store.empty_snapshots:
+        following = (one.first for one in store.snapshots if one.first > empty.last)
+        yield Span(first=empty.first, last=next(following, _NEVER) - 1)
+
+
+def total(stores: Sequence[StoreSeen], but: tuple[str, ...]) -> int | Unknown:
+    """The rows of stores together, but of those whose names end so."""
+    rows = 0
+    for store in stores:
+        if store.store.endswith(but):
+            continue
+        if isinstance(store.rows, Unknown):
+            return store.rows
+        rows += store.rows
+    return rows
+
+
+def _counted(path: str, snapshot: RocksDbSnapshot | None, opened: Opened) -> int | Unknown:
+    """The rows of a snapshot, or why they are not known."""
+    if snapshot is not None:
+        return snapshot.keys if snapshot.keys >= 0 else _NOT_TRACKED
+    unreadable = opened.unreadable.get(path)
+    return _TOO_MANY if unreadable is None else Unknown(reason=unreadable.reason)

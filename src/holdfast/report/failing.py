@@ -1,0 +1,21 @@
+"""A start that is predicted to fail -> one sentence: when it fails, and why."""
+
+from holdfast.model.batch import Unknown
+from holdfast.model.restart import Restart, Runs, Stage, StartError
+
+STAGES = {
+    Stage.START: "before anything is written",
+    Stage.PLANNING: "after its offset entry is written, before the sink",
+    Stage.WRITING: "while rows go to the sink",
+    Stage.COMMITTING: "after the sink has written",
+    Stage.AFTERWARDS: "some batches later, or not before it is stopped",
+}
+
+
+def sentence(start: str, restart: Restart, error: StartError) -> str:
+    """How a start fails; `start` is what it is called."""
+    when = f"{STAGES[error.stage]}: {error.reason}"
+    if isinstance(error.batch, Unknown):
+        return f"{start} fails {when}"
+    waits = ", as soon as there is data," if restart.runs is Runs.IF_THERE_IS_DATA else ""
+    return f"{start}{waits} fails at batch {error.batch}, {when}"

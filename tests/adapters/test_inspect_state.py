@@ -1,0 +1,162 @@
+"""The state of a checkpoint: which files count as its versions, and what can be restored."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from tests import checkpoint_files as files
+from tests.diagnosing import codes, diagnosed
+from tests.golden import Golden, golden
+from tests.looking import evidence
+
+from holdfast.gather import looking, spans, tree
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import OperatorSeen, Span
+from holdfast.model.finding import Code, Judgement
+from holdfast.model.spark_version import SparkVersion
+from holdfast.report import rows, verdict
+from holdfast.report.verdict import Level
+from holdfast.storage import File, Portion
+
+UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
+LAST = {"aggregate-hdfs": 5, "aggregate-rocksdb": 5, "aggregate-changelog": 5, "snapshots-hdfs": 7}
+
+
+def operator(location: Path) -> OperatorSeen:
+    """The only one."""
+    (found,) = evidence(location).operators
+    return found
+
+
+def copied(version: str, scenario: str, place: Path) -> Path:
+    """A golden checkpoint to be damaged."""
+    shutil.copytree(golden(version, scenario).checkpoint, place)
+    return place
+
+
+def counted(one: Golden) -> object:
+    """The rows that Spark's own reader of state found."""
+    told = one.expected["state"]
+    assert isinstance(told, dict)
+    return told["rows"][0]["count"]
+
+
+@pytest.mark.parametrize("version", ["4.2", "4.3"])
+def test_partitions_that_a_repartition_left_behind_do_not_count(version: str) -> None:
+    one = golden(version, "repartitioned-fewer")
+    found = operator(one.checkpoint)
+    assert (found.partitions, found.left_over) == (1, 1)
+    assert found.rows == counted(one)
+    assert {store.partition for store in found.stores} == {0}
+    assert "1 partition (and 1 left over from before a repartition)" in rows.state(found)
+    assert diagnosed(one.checkpoint).judgement is Judgement.SAFE
+    history = evidence(one.checkpoint).restart_history
+    assert not isinstance(history, Unknown)
+    assert "its state was repartitioned" in str(history)
+
+
+def test_after_a_repartition_to_more_all_count() -> None:
+    one = golden("4.3", "repartitioned-more")
+    found = operator(one.checkpoint)
+    assert (found.partitions, found.left_over) == (3, 0)
+    assert diagnosed(one.checkpoint).judgement is Judgement.SAFE
+
+
+def test_a_partition_that_is_lost_is_not_taken_for_one_that_is_left_over(tmp_path: Path) -> None:
+    location = copied("4.3", "aggregate-rocksdb", tmp_path / "c")
+    shutil.rmtree(location / "state/0/1")
+    assert Code.STATE_MISSING in codes(diagnosed(location))
+    assert operator(location).left_over == 0
+
+
+@pytest.mark.parametrize("version", UNIQUE)
+def test_only_files_that_the_commit_names_are_its_state(version: str, tmp_path: Path) -> None:
+    location = copied(version, "checkpoint-format-2-changelog", tmp_path / "c")
+    batch = max(int(one.name) for one in (location / "commits").iterdir() if one.name.isdecimal())
+    spark = SparkVersion(*(int(part) for part in version.split(".")[:2]))
+    assert diagnosed(location, spark=spark).judgement is Judgement.SAFE
+    ids = json.loads((location / f"commits/{batch}").read_text().splitlines()[1])["stateUniqueIds"]
+    (file,) = (location / "state/0/0").glob(f"{batch + 1}_{ids['0'][0][0]}.changelog")
+    for zipped in (location / "state/0/0").glob(f"{batch + 1}_*.zip"):
+        zipped.unlink()
+    file.rename(file.with_name(f"{batch + 1}_00000000-0000-4000-8000-000000000000.changelog"))
+    assert operator(location).newest_batch == batch - 1
+    found = diagnosed(location, spark=spark)
+    assert found.judgement is Judgement.UNSAFE
+    assert Code.STATE_MISSING in codes(found)
+
+
+def test_rows_are_those_of_the_snapshot_that_the_commit_names(tmp_path: Path) -> None:
+    location = copied("4.3", "checkpoint-format-2-rocksdb", tmp_path / "c")
+    told = operator(location).rows
+    for file in (location / "state/0").glob("*/*.zip"):
+        orphan = file.with_name(f"{file.name.partition('_')[0]}_{'f' * 36}.zip")
+        orphan.write_bytes(b"left by a task that was given up")
+    assert isinstance(told, int)
+    assert operator(location).rows == told
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name", "newest"),
+    [
+        ("aggregate-hdfs", "6.delta", 4),
+        ("aggregate-hdfs", "3.delta", 1),
+        ("aggregate-rocksdb", "6.zip", 4),
+        ("aggregate-changelog", "6.changelog", 4),
+        # Spark begins at the newest snapshot, and does not look for an older one.
+        ("snapshots-hdfs", "6.snapshot", 4),
+    ],
+)
+def test_an_empty_file_is_no_state(tmp_path: Path, scenario: str, name: str, newest: int) -> None:
+    location = copied("4.1", scenario, tmp_path / "c")
+    assert operator(location).newest_batch == LAST[scenario]
+    (location / f"state/0/0/{name}").write_bytes(b"")
+    found = evidence(location)
+    assert operator(location).newest_batch == newest
+    assert [(one.path, one.reason) for one in found.unreadable] == [(f"state/0/0/{name}", "empty")]
+    shown = verdict.of(found)
+    assert shown.level is Level.BAD
+    assert "of the state cannot be put together in `state/0/0`" in shown.text
+    error = diagnosed(location).restart.error
+    assert error is not None
+    assert error.condition == "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED"
+
+
+def test_an_empty_file_below_a_later_snapshot_does_no_harm(tmp_path: Path) -> None:
+    location = copied("4.1", "snapshots-hdfs", tmp_path / "c")
+    (location / "state/0/0/4.delta").write_bytes(b"")
+    assert diagnosed(location).restart.error is None
+    shown = verdict.of(evidence(location))
+    assert shown.level is Level.CAREFUL
+    assert shown.text.endswith("1 file cannot be read")
+
+
+def test_a_folder_of_an_odd_name_hides_no_state() -> None:
+    found = tree.Tree()
+    there = [File("1.delta", 9, 0), File("2.delta", 9, 0), File("2.snapshot", 9, 0)]
+    for folder in ("state/0/00", "state/0/٣", "state/0/0"):
+        found.add(Portion(folder=folder, files=there))
+    assert set(found.stores) == {(0, 0, "default")}
+    assert found.stores[0, 0, "default"].files == 3
+
+
+def test_the_share_of_the_folders_that_were_listed_is_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=3, committed=3)
+    files.state(location, range(1, 4), partitions=4)
+    told: list[tuple[int, float]] = []
+    found = looking.checkpoint_at(str(location), {})
+    tree.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
+    seen, shares = zip(*told, strict=True)
+    assert list(seen) == sorted(seen)
+    assert list(shares) == sorted(shares)
+    assert (shares[0] < 0.5, shares[-1]) == (True, 1.0)
+
+
+def test_many_gaps_take_no_time() -> None:
+    gaps = [Span(first=n, last=n) for n in range(1, 20_000, 2)]
+    begun = time.perf_counter()
+    assert len(spans.restorable(gaps, [])) == len(gaps)
+    assert spans.common([gaps, gaps, gaps]) == tuple(gaps)
+    assert time.perf_counter() - begun < 2
