@@ -175,7 +175,7 @@ def test_folders_that_may_hold_more_checkpoints_are_named(tmp_path: Path) -> Non
         f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
         f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
         f"  half        {files.QUERY_ID}  WHEN  {NO_OFFSETS}",
-        "Cannot be listed, and may hold more",
+        "Not searched, and may hold more",
         "  locked: permission denied",
         "  deep/locked: permission denied",
     ]
@@ -239,6 +239,11 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
             "name the folder of the checkpoint, as in `holdfast inspect '{base}/my c'`",
         ),
         ("my c/offsets", "look at the checkpoint: `holdfast inspect '{base}/my c'`"),
+        (
+            "my c/offsets/1",
+            "name the folder of the checkpoint, as in `holdfast inspect '{base}/my c'`",
+        ),
+        ("my c/offsets/99", "look at what is above it: `holdfast inspect '{base}/my c'`"),
         ("my c --batch 9", "ask for what is there, as in `--batch 2`"),
         ("my c --compare 1:99", "ask for what is there, as in `--compare 1:2`"),
         ("my c --compare 7:99", "ask for what is there, as in `--compare 0:2`"),

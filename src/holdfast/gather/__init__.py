@@ -1,7 +1,8 @@
 """Stage 2: storage, run records, event logs and sink ledgers -> Evidence. Reads only.
 
 looking.py      a location -> a checkpoint, a folder of checkpoints, or why neither
-recognise.py    what a folder is, if it is no checkpoint; checkpoints below a folder
+recognise.py    is a folder a checkpoint, and if not, what does it look like?
+search.py       a folder -> the checkpoints below it, and what was not searched
 evidence.py     one checkpoint -> Evidence: all that follows, put together
 facts.py        what was seen -> the nine facts, each with the files that say so
 tree.py         the listing, folded: which files there are, and what their names say

@@ -12,7 +12,7 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import progress, recognise
+from holdfast.gather import progress, recognise, search
 from holdfast.gather.evidence import Place, query_id
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
@@ -44,7 +44,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderOfCheckpoints:
-    """A folder that is no checkpoint, the checkpoints below it, and what cannot be listed there."""
+    """A folder that is no checkpoint, the checkpoints below it, and what was not searched there."""
 
     url: str
     reader: Reader
@@ -64,26 +64,32 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
             hint=_above(url, storage),
         )
     if isinstance(top, Refused):
-        raise _refused(location, top)
-    if recognise.is_checkpoint(reader, _named(url), top):
+        raise _refused(location, url, storage, top)
+    if recognise.is_checkpoint(reader, "", top, _named(url)):
         return Checkpoint(place=_place(url, reader, storage), top=top)
-    alike = recognise.look_alike(_named(url), top)
     if not top.files and not top.folders:
         raise LocationEmpty(
             f"expected a checkpoint at `{location}`, found an empty folder",
             hint=_above(url, storage),
         )
-    below_it = () if alike else tuple(recognise.below(reader))
-    found = tuple(one for one in below_it if isinstance(one, str))
-    refused = tuple(one for one in below_it if isinstance(one, Refused))
-    if "" in found:
-        # Only `metadata` is left, which is read for this look, not for the one above.
-        return Checkpoint(place=_place(url, reader, storage), top=top)
-    if not found and any(one.forbidden for one in refused):
-        raise _hidden(location, [one for one in refused if one.forbidden])
-    if not found:
-        raise _not_a_checkpoint(location, url, alike, top)
-    return FolderOfCheckpoints(url=url, reader=reader, found=found, refused=refused)
+    if owner := _owner(url, storage):
+        part = url.removeprefix(owner).strip("/")
+        raise NotACheckpoint(
+            f"expected a checkpoint at `{location}`, found the folder `{part}` of a checkpoint,"
+            " and not the checkpoint itself",
+            hint=f"look at the checkpoint: {_inspect(owner)}",
+        )
+    table = recognise.is_table(top) or recognise.may_be_iceberg(top)
+    most = search.MOST_OF_A_TABLE if table else search.MOST_FOLDERS
+    below_it = search.below(reader, top, above=_named(url), most=most)
+    if not below_it.checkpoints:
+        raise _nothing(location, url, top, below_it)
+    return FolderOfCheckpoints(
+        url=url,
+        reader=reader,
+        found=below_it.checkpoints,
+        refused=below_it.refused + below_it.unsearched,
+    )
 
 
 def _require_location(location: str) -> None:
@@ -150,7 +156,7 @@ def _parent(url: str) -> str:
 
 def _above(url: str, storage: Mapping[str, str]) -> str:
     """Where to look when there is nothing at a location: the nearest folder that is there."""
-    parent = _parent(url)
+    parent = _owner(url, storage) or _parent(url)
     while parent not in ("", "/"):
         inside = open_reader(parent, storage).children("")
         if isinstance(inside, Children) and (inside.files or inside.folders):
@@ -159,6 +165,21 @@ def _above(url: str, storage: Mapping[str, str]) -> str:
     if not parent:
         return f"check the spelling of `{url}`: nothing is there, nor above it"
     return f"look at what is above it: {_inspect(parent)}"
+
+
+def _owner(url: str, storage: Mapping[str, str]) -> str:
+    """The checkpoint that a location is a part of, or nothing."""
+    place = url
+    while (parent := _parent(place)) not in ("", place):
+        if place.rpartition("/")[2] in recognise.PARTS:
+            reader = open_reader(parent, storage)
+            inside = reader.children("")
+            if isinstance(inside, Children) and recognise.is_checkpoint(
+                reader, "", inside, _named(parent)
+            ):
+                return parent
+        place = parent
+    return ""
 
 
 def _inspect(place: str) -> str:
@@ -171,42 +192,57 @@ def _named(url: str) -> str:
     return "/".join(url.split("/")[-2:])
 
 
-def _refused(location: str, refused: Refused) -> LocationForbidden | NotACheckpoint:
+def _refused(
+    location: str, url: str, storage: Mapping[str, str], refused: Refused
+) -> LocationForbidden | NotACheckpoint:
     if "directory" in refused.reason:
-        parent = location.rstrip("/").rpartition("/")[0] or "."
+        folder = _owner(url, storage) or location.rstrip("/").rpartition("/")[0] or "."
         return NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a file",
-            hint=f"name the folder of the checkpoint, as in {_inspect(parent)}",
+            hint=f"name the folder of the checkpoint, as in {_inspect(folder)}",
         )
     return LocationForbidden(
         f"expected to list `{location}`, found: {refused.reason}", hint=OTHER_USER
     )
 
 
-def _hidden(location: str, refused: Sequence[Refused]) -> LocationForbidden:
-    more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
-    return LocationForbidden(
-        f"expected a checkpoint at `{location}`, found none, and folders below it that this user"
-        f" may not list: `{refused[0].path}`{more} ({refused[0].reason})",
-        hint=OTHER_USER,
+def _nothing(
+    location: str, url: str, top: Children, below_it: search.Below
+) -> LocationForbidden | NotACheckpoint:
+    """Why a folder gives nothing to look at, though it was searched."""
+    alike = recognise.look_alike(_named(url), top) or (
+        recognise.RDDS if below_it.holds_rdds else ""
     )
+    forbidden = [one for one in below_it.refused if one.forbidden]
+    if forbidden:
+        return LocationForbidden(
+            f"expected a checkpoint at `{location}`, found {alike or 'none'}, and folders below it"
+            f" that this user may not list: {_first(forbidden)} ({forbidden[0].reason})",
+            hint=OTHER_USER,
+        )
+    hint = "name the `checkpointLocation` of the query, or a folder"
+    left = below_it.unsearched or below_it.refused
+    if not left:
+        said = f"{alike or 'none, nor one below it'} ({_shown(top)})"
+        hint += " that checkpoints lie in"
+    else:
+        said = f"{alike or 'none'}, and not all of it was searched: {_first(left)}"
+        said += f" ({left[0].reason})"
+        hint += " nearer to it"
+    if below_it.unsearched and left[0].path != ".":
+        hint += f", as in {_inspect(f'{url}/{left[0].path}')}"
+    return NotACheckpoint(f"expected a checkpoint at `{location}`, found {said}", hint=hint)
 
 
-def _not_a_checkpoint(location: str, url: str, alike: str, top: Children) -> NotACheckpoint:
+def _first(refused: Sequence[Refused]) -> str:
+    more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+    return f"`{refused[0].path}`{more}"
+
+
+def _shown(top: Children) -> str:
     files = sorted((file.name for file in top.files), key=lambda name: name.startswith("."))
     names = [*(f"{name}/" for name in top.folders), *files]
-    shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
-    parent = _parent(url)
-    hint = (
-        f"look at the checkpoint: {_inspect(parent)}"
-        if parent and "of a checkpoint" in alike
-        else "name the `checkpointLocation` of the query, or a folder that checkpoints lie in"
-    )
-    return NotACheckpoint(
-        f"expected a checkpoint at `{location}`, found {alike or 'none, nor one below it'}"
-        f" ({shown})",
-        hint=hint,
-    )
+    return ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
 
 
 def row(place: Place) -> CheckpointRow:

@@ -10,7 +10,7 @@ from holdfast.report.text import Line, Part, Style
 from holdfast.report.verdict import Level
 
 _MOST = 20
-_MORE = "Cannot be listed, and may hold more"
+_MORE = "Not searched, and may hold more"
 _STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
 
 

@@ -77,6 +77,7 @@ class LocalReader:
             files=tuple(sorted(files)),
             folders=tuple(sorted(folders)),
             refused=tuple(sorted(refused, key=lambda one: one.path)),
+            real=os.path.realpath(self._at(folder)),
         )
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:

@@ -38,11 +38,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Children:
-    """What lies directly in a folder, each sorted by name; `refused` can be told to be neither."""
+    """What lies directly in a folder, each sorted by name; `refused` can be told to be neither.
+
+    `real` is where the folder lies once links are followed, so that it is known again under another
+    name; empty on storage without links.
+    """
 
     files: tuple[File, ...]
     folders: tuple[str, ...]
     refused: tuple[Refused, ...] = ()
+    real: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
