@@ -43,7 +43,8 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── SparkMissing                  SPARK_MISSING
     ├── JavaMissing                   JAVA_MISSING
     ├── JarsUnavailable               JARS_UNAVAILABLE
-    └── ServerUnavailable             SERVER_UNAVAILABLE
+    ├── ServerUnavailable             SERVER_UNAVAILABLE
+    └── ReportUnwritten               REPORT_UNWRITTEN
 """
 
 from typing import ClassVar
@@ -342,4 +343,11 @@ class ServerUnavailable(HoldfastError):
     """A server that holdfast starts for the demo did not come up."""
 
     code = "SERVER_UNAVAILABLE"
+    exit_code = 3
+
+
+class ReportUnwritten(HoldfastError):
+    """What a command shows could not be written to its stdout: the disk is full, say."""
+
+    code = "REPORT_UNWRITTEN"
     exit_code = 3

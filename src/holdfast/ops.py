@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
+from holdfast.errors import HoldfastError, ModuleFailed, OptionInvalid, PipelineNotFound
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def inspect(
 
     found = looking.at(location, storage)
     if isinstance(found, looking.FolderOfCheckpoints):
+        if event_log is not None:
+            raise _of_one_query(event_log, found.url, found.found)
         places = [looking.below(found, path, storage) for path in found.found]
         return Checkpoints(
             rows=tuple(looking.row(place) for place in places),
@@ -98,6 +100,14 @@ def inspect(
         event_log=_event_log(event_log, storage),
         now_ms=now_ms,
         told=told,
+    )
+
+
+def _of_one_query(event_log: str, url: str, found: Sequence[str]) -> OptionInvalid:
+    one = shlex.join(["holdfast", "inspect", f"{url}/{found[0]}", "--event-log", event_log])
+    return OptionInvalid(
+        f"expected one checkpoint with `--event-log`, found a folder of {len(found)}",
+        hint=f"look at one of them: `{one}`",
     )
 
 
@@ -137,15 +147,21 @@ def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | Non
 
 
 def batch_detail(
-    location: str, *, storage: Mapping[str, str], batch: int, after: int | None
+    location: str,
+    *,
+    storage: Mapping[str, str],
+    event_log: str | None,
+    batch: int,
+    after: int | None,
 ) -> "BatchDetail":
     """What one batch consumed; with `after`, what lies between two. Reads only."""
     from holdfast.gather import details, looking  # noqa: PLC0415  loads what it needs
 
     found = looking.checkpoint_at(location, storage)
+    log = _event_log(event_log, storage)
     if after is None:
-        return details.of_batch(found.place, found.top, batch)
-    return details.between(found.place, found.top, after, batch)
+        return details.of_batch(found.place, found.top, batch, log)
+    return details.between(found.place, found.top, after, batch, log)
 
 
 def state(  # noqa: PLR0913  one parameter an option of the command

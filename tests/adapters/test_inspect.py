@@ -234,7 +234,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
             os.utime(Path(folder) / name, ns=(1, 2_000_000_000))
     before = stamps(tmp_path)
     rendered(evidence(location))
-    ops.batch_detail(str(location), storage={}, batch=2, after=None)
+    ops.batch_detail(str(location), storage={}, event_log=None, batch=2, after=None)
     ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
     assert stamps(tmp_path) == before
 

@@ -54,7 +54,7 @@ def test_the_same_is_said_of_it(golden: Golden, place: Place) -> None:
     found = evidence(url, place[1])
     assert told(found) == told(evidence(golden.checkpoint))
     assert len(rendered(found)) == 4
-    detail = ops.batch_detail(url, storage=place[1], batch=1, after=None)
+    detail = ops.batch_detail(url, storage=place[1], event_log=None, batch=1, after=None)
     assert detail.sources
 
 

@@ -53,6 +53,21 @@ if TYPE_CHECKING:
         ('`{"url":"s3://key:hunter…` is not', '`{"url":"s3://(redacted)…` is not'),
         ('`{"url":"s3://key:hunter` is not', '`{"url":"s3://(redacted)` is not'),
         ('{"pwd":1234,"n":1}', '{"pwd":"(redacted)","n":1}'),
+        ("https://user:p,w@host", "https://(redacted)@host"),
+        ('https://user:p",w@host', "https://(redacted)@host"),
+        (r'{"u":"s3://u:p\",w@h","n":1}', '{"u":"s3://(redacted)@h","n":1}'),
+        ('{"u":"s3://u:p@h","o":"b@x.com"}', '{"u":"s3://(redacted)@h","o":"b@x.com"}'),
+        ('["s3://lake","s3://u:p@h","b@x"]', '["s3://lake","s3://(redacted)@h","b@x"]'),
+        ("https://0123456789abcdef@sentry.example/7", "https://(redacted)@sentry.example/7"),
+        ("hdfs://me@name:8020/c", "hdfs://(redacted)@name:8020/c"),
+        ("`https://h/x?sig=abcdef`, then", "`https://h/x?(redacted)`, then"),
+        ("https://h/x?sig=abc,def, then", "https://h/x?(redacted), then"),
+        (r"{\"u\":\"https://h?sig=abc\",\"n\":1}", r"{\"u\":\"https://h?(redacted)\",\"n\":1}"),
+        (
+            "https://hooks.slack.com/services/T0/B0/Xy",
+            "https://hooks.slack.com/services/(redacted)",
+        ),
+        ("Cookie: JSESSIONID=abc", "Cookie: (redacted)"),
     ],
 )
 def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
@@ -75,6 +90,13 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         "hdfs://name:8020/user/me@example.com/c",
         "`https://[::1]:9000`, `http://host:9000`, `file://C:/x`",
         "abfss://container@account.dfs.core.windows.net/c",
+        "WASB://container@account.blob.core.windows.net/c",
+        '{"location":"s3://lake","owner":"bob@x.com","position":17}',
+        r"{\"location\":\"s3://lake\",\"owner\":\"bob@x.com\"}",
+        '["s3://lake","bob@x.com"]',
+        '`{"location":"s3://lake","owner":"bob…` is not',
+        "https://host?mail=bob@example.com",
+        "jdbc:sqlserver://host;user=bob@host;x=1",
     ],
 )
 def test_what_is_no_secret_stays(given: str) -> None:
@@ -130,6 +152,9 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "password:[`" * 20_000,
         "password:" + "\\" * 200_000,
         "://a:b" * 30_000,
+        "://a" * 40_000 + "@",
+        '"' + '://a":b' * 20_000 + "@",
+        "://a:b@" + "c',@" * 40_000,
     ],
     ids=lambda given: given[:12],
 )
@@ -162,13 +187,22 @@ def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas", "authKey", "masterKey"],
+    [
+        *("pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas", "authKey", "masterKey"),
+        *("cookie", "sessionCookie", "Set-Cookie", "cred", "aws.creds", "awsCred", "credJson"),
+    ],
 )
 def test_short_names_of_secrets_are_words_of_their_own(name: str) -> None:
     assert redact.value({name: "x"}) == {name: "(redacted)"}
 
 
-@pytest.mark.parametrize("name", ["passenger_count", "author_id", "bypass", "tokens_per_second"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("passenger_count", "author_id", "bypass", "tokens_per_second"),
+        *("credit", "CREDIT", "creditLimit", "sacred", "incredible", "cookies_seen", "cookieName"),
+    ],
+)
 def test_names_that_hold_no_secret_are_left(name: str) -> None:
     assert redact.value({name: 7}) == {name: 7}
 

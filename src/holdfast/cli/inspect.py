@@ -58,7 +58,9 @@ def inspect(  # noqa: PLR0913  one parameter an option
     given = options.pairs(storage, "--storage")
     if batch is not None or compare is not None:
         after, last = _range(batch, compare)
-        detail = ops.batch_detail(location, storage=given, batch=last, after=after)
+        detail = ops.batch_detail(
+            location, storage=given, event_log=event_log, batch=last, after=after
+        )
         _show_detail(detail, location, form, compared=after is not None)
         return
     with Bar() as told:

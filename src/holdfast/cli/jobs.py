@@ -1,10 +1,12 @@
 """`holdfast jobs`: what a pipeline declares."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
 from holdfast import ops
+from holdfast.cli import options
 from holdfast.model.definition import Job, Output, Source
 from holdfast.run.pipeline import Pipeline
 
@@ -16,13 +18,18 @@ def jobs(target: str, *, as_json: bool) -> None:
     """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
     pipeline = ops.load(target)
     if as_json:
-        click.echo(json.dumps({"pipeline": pipeline.name, "jobs": _listed(pipeline)}, indent=2))
-        return
+        listed = {"pipeline": pipeline.name, "jobs": _listed(pipeline)}
+        options.write(json.dumps(listed, indent=2) + "\n")
+    else:
+        options.write("".join(_lines(pipeline)))
+
+
+def _lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
-        click.echo(f"{job.name}  ({job.declared})")
-        click.echo(f"  reads       {', '.join(_source(source) for source in job.reads)}")
-        click.echo(f"  writes      {', '.join(_output(output) for output in job.writes)}")
-        click.echo(f"  checkpoint  {_location(pipeline, job)}")
+        yield f"{job.name}  ({job.declared})\n"
+        yield f"  reads       {', '.join(_source(source) for source in job.reads)}\n"
+        yield f"  writes      {', '.join(_output(output) for output in job.writes)}\n"
+        yield f"  checkpoint  {_location(pipeline, job)}\n"
 
 
 def _listed(pipeline: Pipeline) -> list[dict[str, object]]:

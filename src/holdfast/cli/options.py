@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from holdfast.errors import OptionInvalid
+from holdfast.errors import OptionInvalid, ReportUnwritten
 from holdfast.report.text import Line, Part, Style
 
 _PAINTS: dict[Style, dict[str, str | bool]] = {
@@ -77,8 +77,19 @@ def write(text: str) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # The reader, `head` perhaps, has seen enough. Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, `head` perhaps, has seen enough.
+        _write_nowhere()
+    except OSError as error:
+        _write_nowhere()
+        raise ReportUnwritten(
+            f"expected to write the report to stdout, found: {error.strerror or error}",
+            hint="make room there, or send it to another place",
+        ) from error
+
+
+def _write_nowhere() -> None:
+    """What is left of the output goes nowhere: Python would complain once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _painted(line: Sequence[Part], *, paint: bool) -> str:

@@ -4,37 +4,52 @@ The offset entry of a batch is its end; its beginning is the end of the entry be
 which after a purge or with asynchronous progress tracking is not always the number before.
 """
 
+from dataclasses import dataclass
+
 from holdfast.errors import BatchMissing, LocationForbidden
 from holdfast.gather import history, origins, progress, runs
-from holdfast.gather.evidence import Place
+from holdfast.gather.evidence import Place, query_id
+from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
-from holdfast.model.evidence import BatchDetail, SourceSeen, UnreadableFile
+from holdfast.model.evidence import BatchDetail, Known, SourceSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.report.words import spans
 from holdfast.storage import Children, Portion
 
 
-def of_batch(place: Place, top: Children, batch: int) -> BatchDetail:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """How the sources are called, and what should have told it and does not."""
+
+    sources: tuple[str, ...]
+    silent: tuple[UnreadableFile, ...] = ()
+
+
+def of_batch(place: Place, top: Children, batch: int, event_log: EventLog | None) -> BatchDetail:
     """What one batch consumed."""
     tree = _listed(place, top)
     _require(tree, batch, f"--batch {tree.offsets.ids.last}")
-    return _between(place, tree, tree.offsets.ids.before(batch), batch)
+    told = _told(place, tree, event_log)
+    return _between(place, tree, tree.offsets.ids.before(batch), batch, told)
 
 
-def between(place: Place, top: Children, earlier: int, later: int) -> BatchDetail:
+def between(
+    place: Place, top: Children, earlier: int, later: int, event_log: EventLog | None
+) -> BatchDetail:
     """What lies between the ends of two batches."""
     tree = _listed(place, top)
     ids = tree.offsets.ids
     nearest = f"--compare {earlier if earlier in ids else ids.first}:{ids.last}"
     for batch in (earlier, later):
         _require(tree, batch, nearest)
-    return _between(place, tree, earlier, later)
+    return _between(place, tree, earlier, later, _told(place, tree, event_log))
 
 
 def _listed(place: Place, top: Children) -> Tree:
     tree = Tree(folders=set(top.folders))
+    tree.add(Portion(folder="", files=[one for one in top.files if one.name == "metadata"]))
     wanted = [name for name in ("offsets", "commits", "sources") if name in top.folders]
     for found in place.reader.walk(wanted):
         if isinstance(found, Portion):
@@ -61,33 +76,44 @@ def _require(tree: Tree, batch: int, instead: str) -> None:
         )
 
 
-def _between(place: Place, tree: Tree, earlier: int | None, later: int) -> BatchDetail:
+def _between(place: Place, tree: Tree, earlier: int | None, later: int, told: _Told) -> BatchDetail:
     wanted = [number for number in (earlier, later) if number is not None]
-    entries = progress.read_entries(place.reader, wanted, [later])
+    committed = later in tree.commits.ids
+    hidden = progress.batches(tree).unlisted_log("commits") is not None
+    commits = [later] if committed or hidden else []
+    entries = progress.read_entries(place.reader, wanted, commits)
     end = entries.offsets.get(BatchId(later))
     start = None if earlier is None else entries.offsets.get(BatchId(earlier))
-    unreadable: tuple[UnreadableFile, ...] = entries.unreadable
+    unreadable: tuple[UnreadableFile, ...] = entries.unreadable + told.silent
     sources: tuple[SourceSeen, ...] = ()
     if end is not None:
         before = None if start is None or earlier is None else (BatchId(earlier), start)
         planned = (BatchId(later), end)
-        sources, damaged = origins.seen(place.reader, tree, before, planned, _described(place))
+        sources, damaged = origins.seen(place.reader, tree, before, planned, told.sources)
         unreadable += damaged
     return BatchDetail(
         after=None if earlier is None else BatchId(earlier),
         batch=BatchId(later),
         sources=sources,
         settings_changed=_changed(start, end),
-        committed=later in tree.commits.ids,
+        committed=committed,
         unreadable=unreadable,
     )
 
 
-def _described(place: Place) -> tuple[str, ...]:
-    """How records call the sources, where there are any."""
-    if place.beside is None:
-        return ()
-    return history.of(runs.recorded(place.beside, place.name).events, None, None).sources
+def _told(place: Place, tree: Tree, event_log: EventLog | None) -> _Told:
+    """How run records and the event log call the sources, where there are any."""
+    recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
+    if event_log is None and not recorded.events:
+        return _Told(sources=())
+    own_id = query_id(place.reader, tree)
+    wanted = own_id.value if isinstance(own_id, Known) else None
+    found = history.of(recorded.events, event_log.events if event_log else None, wanted)
+    if event_log is None or not found.log_silent:
+        return _Told(sources=found.sources)
+    reason = f"the event log {found.log_silent}"
+    silent = UnreadableFile(path=event_log.place, reason=reason, outside=True)
+    return _Told(sources=found.sources, silent=(silent,))
 
 
 def _changed(start: OffsetEntry | None, end: OffsetEntry | None) -> dict[str, tuple[str, str]]:

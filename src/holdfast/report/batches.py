@@ -35,7 +35,10 @@ def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
 
 def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
     standing = Part("committed", Style.GOOD) if detail.committed else Part("pending", Style.CAREFUL)
-    if compared:
+    itself = compared and detail.after == detail.batch
+    if itself:
+        yield (Part(f"nothing lies between batch {detail.batch} and itself; it is "), standing)
+    elif compared:
         yield (
             Part(f"from the end of batch {detail.after} to the end of batch {detail.batch}, "),
             standing,
@@ -46,7 +49,7 @@ def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
         yield (Part(f"batch {detail.batch}, from {since}, "), standing)
     for one in detail.unreadable:
         yield (Part(f"  {one.path}: {one.reason}", Style.BAD),)
-    for source in detail.sources:
+    for source in () if itself else detail.sources:
         yield ()
         yield from text.of_source(source, every=True)
     if detail.settings_changed:

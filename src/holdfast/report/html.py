@@ -17,7 +17,7 @@ from holdfast.model.evidence import (
 )
 from holdfast.model.source_offset import Change
 from holdfast.model.version import VERSION
-from holdfast.report import charts, redact, rows, style, verdict, words
+from holdfast.report import charts, raised, redact, rows, style, verdict, words
 from holdfast.report.charts import Bar
 
 _CODE = re.compile("`([^`]+)`")
@@ -209,7 +209,7 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
         f"<tr><td>{words.moment(one.at_ms)}</td><td>{one.sign.value}</td>"
         f"<td>{'' if one.first_batch is None else one.first_batch}</td>"
         f"<td>{_text(one.spark_version)}</td><td>{_text(one.note)}"
-        f"{_note(one.error.splitlines()[0] if one.error else '')}</td></tr>"
+        f"{_note(raised.line(one.error))}</td></tr>"
         for one in history.value
     )
     head = "<tr><th>when (UTC)</th><th>told by</th><th>first batch</th><th>Spark</th><th></th></tr>"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from holdfast.model.evidence import CheckpointRow, Checkpoints, Known
 from holdfast.model.json import Json
-from holdfast.report import document, redact, verdict, words
-from holdfast.report.markdown import cell
+from holdfast.report import columns, document, redact, verdict, words
+from holdfast.report.markdown import code, in_table, prose
 from holdfast.report.text import Line, Part, Style
 from holdfast.report.verdict import Level
 
@@ -22,13 +22,13 @@ def lines(found: Checkpoints, base: str) -> Iterator[Line]:
         Part(f" below {redact.shown(base)}"),
     )
     names = [redact.shown(_name(row, base)) for row in rows]
-    width = max(len(name) for name in ("checkpoint", *names))
+    width = max(columns.width(name) for name in ("checkpoint", *names))
     head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
         stands = verdict.of_batches(row.batches)
         yield (
-            Part(f"  {name:<{width}}  {_query(row):<36}  "),
+            Part(f"  {columns.left(name, width)}  {_query(row):<36}  "),
             Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
             Part(stands.text, _STYLES[stands.level]),
         )
@@ -56,19 +56,19 @@ def markdown(found: Checkpoints, base: str) -> str:
     """The same as a table for a ticket."""
     rows = found.rows
     lines = [
-        f"# {words.plural(len(rows), 'checkpoint')} below `{cell(base)}`",
+        f"# {words.plural(len(rows), 'checkpoint')} below {code(base)}",
         "",
         "| checkpoint | query id | changed (UTC) | standing |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| `{cell(_name(row, base))}` | `{_query(row)}` | {words.moment(row.changed_ms)} |"
-        f" {verdict.of_batches(row.batches).text} |"
+        f"| {in_table(code(_name(row, base)))} | `{_query(row)}` | {words.moment(row.changed_ms)} |"
+        f" {in_table(prose(verdict.of_batches(row.batches).text))} |"
         for row in rows
     ]
     if found.unreadable:
         lines += ["", _MORE, ""]
-        lines += [f"- `{cell(one.path)}`: {cell(one.reason)}" for one in found.unreadable[:_MOST]]
+        lines += [f"- {code(one.path)}: {prose(one.reason)}" for one in found.unreadable[:_MOST]]
         left = len(found.unreadable) - _MOST
         lines += [f"- and {left:,} more"] if left > 0 else []
     return "\n".join(lines)

@@ -1,13 +1,18 @@
 """Evidence -> Markdown for an incident ticket: the verdict, the nine facts, what stands behind."""
 
+import re
 from collections.abc import Iterator
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Evidence, Known
-from holdfast.report import redact, rows, verdict, words
+from holdfast.report import raised, redact, rows, verdict, words
 
 _RECENT = 12
 _MOST = 20
+_TICKS = re.compile("`+")
+# A span of code ends at as many backticks as it began with.
+_CODE = re.compile(r"(?<!`)(`++)(.*?[^`])\1(?!`)")
+_BEFORE_TICK = re.compile(r"\\+(?=`|$)")
 
 
 def of(evidence: Evidence) -> str:
@@ -16,15 +21,15 @@ def of(evidence: Evidence) -> str:
 
 
 def _lines(evidence: Evidence) -> Iterator[str]:
-    yield f"# Checkpoint `{cell(evidence.location.value)}`"
+    yield f"# Checkpoint {code(evidence.location.value)}"
     yield ""
-    yield f"**{cell(verdict.of(evidence).text)}**"
+    yield f"**{prose(verdict.of(evidence).text)}**"
     yield ""
     yield "| fact | | value | read from, or why not |"
     yield "|---|---|---|---|"
     for row in rows.facts(evidence):
         note = f"{row.note}; inferred: {row.inferred}" if row.inferred else row.note
-        yield f"| {row.name} | {row.status} | {cell(row.value)} | {cell(note)} |"
+        yield f"| {row.name} | {row.status} | {cell(row.value)} | {in_table(prose(note))} |"
     yield from _batches(evidence)
     yield from _sources(evidence)
     yield from _operators(evidence)
@@ -48,9 +53,9 @@ def _batches(evidence: Evidence) -> Iterator[str]:
 
 def _sources(evidence: Evidence) -> Iterator[str]:
     for source in evidence.sources:
-        yield from ("", f"## Source {cell(source.name)}: {cell(rows.kind(source))}", "")
+        yield from ("", f"## Source {literal(source.name)}: {literal(rows.kind(source))}", "")
         if source.described:
-            yield from (cell(source.described), "")
+            yield from (literal(source.described), "")
         yield from (rows.gave(source), "")
         if not source.consumed.partitions:
             continue
@@ -68,7 +73,7 @@ def _sources(evidence: Evidence) -> Iterator[str]:
 def _operators(evidence: Evidence) -> Iterator[str]:
     for one in evidence.operators:
         name = one.name.value if isinstance(one.name, Known) else "name unknown"
-        yield from ("", f"## Operator {one.operator}: {cell(name)}", "")
+        yield from ("", f"## Operator {one.operator}: {literal(name)}", "")
         yield rows.state(one)
         if any(one.schema.values()):
             yield from ("", "| store | column family | key | value |", "|---|---|---|---|")
@@ -82,26 +87,68 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
         return
     yield from ("", "## Restarts", "", "Times are in UTC.", "")
     for one in history.value[-_MOST:]:
-        error = f" {cell(one.error.splitlines()[0])}" if one.error else ""
-        yield f"- {words.moment(one.at_ms)} {one.sign.value}: {cell(one.note)}{error}"
+        error = f" {prose(raised.line(one.error))}" if one.error else ""
+        yield f"- {words.moment(one.at_ms)} {one.sign.value}: {prose(one.note)}{error}"
 
 
 def _rest(evidence: Evidence) -> Iterator[str]:
     for ledger in evidence.ledgers:
         held = ledger.batch
         batch = held.reason if isinstance(held, Absent | Unknown) else f"last batch {held}"
-        yield from ("", f"Sink's ledger `{cell(ledger.table)}`: {cell(f'{batch} {ledger.note}')}")
+        yield from ("", f"Sink's ledger {code(ledger.table)}: {prose(f'{batch} {ledger.note}')}")
     yield from ("", "## Files", "", "| kind | files | size |", "|---|---|---|")
     for kind, amount in evidence.files.items():
         yield f"| {kind.value} | {amount.count:,} | {words.size(amount.bytes)} |"
     if evidence.unreadable:
         yield from ("", "## Unreadable", "")
-        yield from (f"- `{cell(o.path)}`: {cell(o.reason)}" for o in evidence.unreadable[:_MOST])
+        yield from (f"- {code(o.path)}: {prose(o.reason)}" for o in evidence.unreadable[:_MOST])
         left = len(evidence.unreadable) - _MOST + evidence.unreadable_more
         if left > 0:
             yield f"- and {left:,} more"
 
 
+def prose(shown: str) -> str:
+    """Sentences without secrets, in which backticks mean code and nothing means HTML."""
+    return "".join(_spans(_one_line(shown)))
+
+
+def literal(shown: str) -> str:
+    """A value without secrets that is shown as it is, and means nothing."""
+    return _words(_one_line(shown))
+
+
+def code(shown: str) -> str:
+    """A text without secrets as code, between more backticks than it has in a row itself."""
+    text = _one_line(shown)
+    fence = "`" * (1 + max((len(run) for run in _TICKS.findall(text)), default=0))
+    apart = " " if not text or text[0] == "`" or text[-1] == "`" else ""
+    return f"{fence}{apart}{text}{apart}{fence}"
+
+
+def in_table(markdown: str) -> str:
+    """The same where it cannot break out of its cell, in which code knows this escape, too."""
+    return markdown.replace("|", "\\|")
+
+
 def cell(shown: str) -> str:
-    """A text without secrets that cannot break out of its cell."""
-    return " ".join(redact.shown(shown).split()).replace("|", "\\|").replace("<", "&lt;")
+    """A value without secrets in a cell of a table."""
+    return in_table(literal(shown))
+
+
+def _one_line(shown: str) -> str:
+    return " ".join(redact.shown(shown).split())
+
+
+def _spans(text: str) -> Iterator[str]:
+    """Words and code by turns: code shows its letters as they are, escapes too."""
+    done = 0
+    for found in _CODE.finditer(text):
+        yield _words(text[done : found.start()])
+        yield found[0]
+        done = found.end()
+    yield _words(text[done:])
+
+
+def _words(text: str) -> str:
+    doubled = _BEFORE_TICK.sub(lambda found: found[0] * 2, text)
+    return doubled.replace("<", "&lt;").replace("`", "\\`")

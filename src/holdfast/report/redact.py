@@ -5,7 +5,8 @@ and run records carry whatever was set. A value is taken out when its name says 
 secret, or when it stands in a text where secrets stand:
 
     password=…   "token": "…"   sasl.jaas.config=…     by the name in front of it
-    scheme://user:…@host   ?sig=…   AccountKey=…;      by its place in a URL or connection string
+    scheme://user:…@host   scheme://…@host   ?sig=…   AccountKey=…;
+                                                       by its place in a URL or connection string
     AKIA…   eyJ….eyJ….…   Bearer …                     by its own look
 """
 
@@ -17,15 +18,19 @@ from holdfast.model.json import Json
 
 REDACTED = "(redacted)"
 _SHORTEST = 12
+_MOST_SLASHES = 64
 
-# `pass` and `auth` as words of their own: passengers and authors are none.
+# `pass`, `auth`, `cred` and `cookie` as words of their own: passengers, authors and credits are
+# none, nor is what tells of a cookie.
 _NAME = (
     r"pass(?:word|wd|phrase|code)|(?:db|user)pass\b|"
     r"(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass))(?-i:(?![a-z]))|pwd|secret(?!ar)|"
     r"token|credential|jaas|(?:private|access|account|api|auth|master|sas|encryption).?key\b|"
     r"(?:private|access|account|api).?key|shared.?access|"
     r"auth(?:orization|entication)|(?:(?<![a-z])o?auth|(?-i:(?<=[a-z])Auth))(?-i:(?![a-z]))|"
-    r"connection.?string|keystore|truststore|(?<![a-z])sas\b|signature"
+    r"connection.?string|keystore|truststore|(?<![a-z])sas\b|signature|"
+    r"(?<![a-z])creds?(?![a-z])|(?-i:(?<=[a-z])Creds?(?![a-z])|(?<![A-Za-z])[Cc]reds?(?=[A-Z]))|"
+    r"(?:(?<![a-z])(?:session)?cookies?|(?-i:(?<=[a-z])Cookies?))(?![\w.\-])"
 )
 _SECRET_NAME = re.compile(rf"(?i){_NAME}")
 # Names that look secret and hold no secret: what they tell is needed to read a report.
@@ -52,18 +57,24 @@ _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _LETTER = re.compile(r"[\w.\-]")
 # No scheme in front: looking for one from every letter of a long text would take for ever. A key
-# of S3 may hold slashes; a number with a slash after it is a port.
+# of S3 may hold slashes; a number with a slash after it is a port. Without a colon it is a token,
+# or the name of a user; in a URL of Azure it is the container.
 _USER_INFO = re.compile(
-    r"://[^/\s@:]*+:(?!\d+(?:[^\w\-.~%+=@:]|$))[^\s@]{1,1024}+@(?:[^\s@/]{1,256}+@)*+"
+    r"://[^/\s@:]*+:(?!\d+(?:[^\w\-.~%+=@:]|$))[^\s@]{1,1024}+@(?:[^\s@/]{1,256}+@)*+|"
+    r"(?i:(?<!abfs)(?<!abfss)(?<!wasb)(?<!wasbs))://[^/\s@:,;?#\"'`<>(){}\[\]]{1,1024}+@"
 )
-# The same, cut before the `@`.
+# The same, cut before the `@`, where a colon tells it from a host.
 _CUT_USER_INFO = re.compile(r"://[^/\s@:\[]*+:(?![\d/\\])[^\s@`…]{1,1024}+(?=[`…])")
+_CLOSING = re.compile(r"""(?<!\\)(\\*+)(["'])(?=\s*[,;:}\])])""")
 _LOOKS = (
     # Keys may be cut where a reason shows only the beginning of a line.
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{8,}\b"),
     re.compile(r"(?<![\w\-])eyJ[\w\-]{8,}+\.[\w\-]{4,}+(?:\.[\w\-]*)?"),
     re.compile(r"(?i)\b(?:bearer|basic)\s+[\w.\-~+/]{8,}=*"),
-    re.compile(r"(?i)(?<=[?&])(?:sig|x-amz-(?:signature|security-token|credential))=[^&\s\"']+"),
+    re.compile(
+        r"(?i)(?<=[?&])(?:sig|x-amz-(?:signature|security-token|credential))="
+        r"[^&\s\"'`\\]*[^&\s\"'`\\,;]"
+    ),
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"),
     re.compile(r"LoginModule\s+(?:required|requisite|sufficient|optional)\b[^;\n]*;?"),
     re.compile(
@@ -71,6 +82,8 @@ _LOOKS = (
         r"|xox[abprs]-[\w\-]{10,}|AIza[\w\-]{20,}|[sr]k_live_\w{16,})"
     ),
     re.compile(r"(?<=jdbc:oracle:thin:)[^\s/@]{1,256}/[^\s@]{1,256}(?=@)"),
+    # Whoever knows such a URL may post to it.
+    re.compile(r"(?<=hooks\.slack\.com/services/)[\w/\-]+|(?<=/api/webhooks/)[\w/\-]+"),
 )
 
 
@@ -86,14 +99,52 @@ def text(shown: str) -> str:
         return shown
     for look in _LOOKS:
         shown = look.sub(REDACTED, shown)
-    shown = _USER_INFO.sub(f"://{REDACTED}@", shown)
-    shown = _CUT_USER_INFO.sub(f"://{REDACTED}", shown)
+    shown = "".join(_without_users(shown, _USER_INFO, f"://{REDACTED}@"))
+    shown = "".join(_without_users(shown, _CUT_USER_INFO, f"://{REDACTED}"))
     return "".join(_without_values(shown))
 
 
 def shown(given: str) -> str:
     """A text for people: without secrets, and with nothing in it that a terminal would obey."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text(given))
+
+
+def _without_users(shown: str, pattern: re.Pattern[str], instead: str) -> Iterator[str]:
+    """The user parts of URLs replaced; an `@` behind the text that a URL stands in is not its."""
+    done = at = 0
+    while found := pattern.search(shown, at):
+        at = _url_end(found)
+        inside = found if at == found.end() else pattern.match(shown, found.start(), at)
+        if inside:
+            yield shown[done : inside.start()]
+            yield instead
+            done = at = inside.end()
+    yield shown[done:]
+
+
+def _url_end(found: re.Match[str]) -> int:
+    """Where the URL ends: with what was found, or at the quote that closes the text with it.
+
+    A password may hold quotes. One closes the text only where one with at least as many backslashes
+    stands in front of the URL, and a mark of JSON behind.
+    """
+    before: dict[str, int] = {}
+    for quote in _CLOSING.finditer(found.string, found.start(), found.end()):
+        if quote[2] not in before:
+            before[quote[2]] = _slashes(
+                found.string, found.string.rfind(quote[2], 0, found.start())
+            )
+        if before[quote[2]] >= len(quote[1]):
+            return quote.start()
+    return found.end()
+
+
+def _slashes(shown: str, at: int) -> int:
+    """How many backslashes stand in front of a place; fewer than none, where there is none."""
+    if at < 0:
+        return -1
+    before = shown[max(0, at - _MOST_SLASHES) : at]
+    return len(before) - len(before.rstrip("\\"))
 
 
 def _without_values(shown: str) -> Iterator[str]:

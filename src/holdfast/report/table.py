@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.report import redact
+from holdfast.report import columns, redact
 from holdfast.report.text import Line, Part, Style
 
 
@@ -14,11 +14,12 @@ def lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]
     used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     shown = [[redact.shown(row[index]) for index in used] for row in rows]
     names = [heads[index] for index in used]
-    widths = [max(len(row[i]) for row in [names, *shown]) for i in range(len(used))]
+    widths = [max(columns.width(row[i]) for row in [names, *shown]) for i in range(len(used))]
     yield (Part(_line(names, widths), Style.HEAD),)
     for row in shown:
         yield (Part(_line(row, widths)),)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+    filled = (columns.left(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(filled).rstrip()

@@ -20,7 +20,7 @@ from holdfast.model.evidence import (
     SourceSeen,
 )
 from holdfast.model.source_offset import Change, PartitionChange
-from holdfast.report import redact, rows, verdict, words
+from holdfast.report import columns, raised, redact, rows, verdict, words
 from holdfast.report.verdict import Level
 
 _RECENT = 12
@@ -194,12 +194,12 @@ def _partitions(shown: Sequence[PartitionChange]) -> Iterator[Line]:
 
 def _aligned(cells: Sequence[str]) -> list[str]:
     """Cells of one width, numbers to the right and texts to the left, unless one is long."""
-    width = max((len(cell) for cell in cells), default=0)
+    width = max((columns.width(cell) for cell in cells), default=0)
     if width > _WIDEST:
         return list(cells)
     if all(_NUMBER.fullmatch(cell) for cell in cells):
-        return [f"{cell:>{width}}" for cell in cells]
-    return [f"{cell:<{width}}" for cell in cells]
+        return [columns.right(cell, width) for cell in cells]
+    return [columns.left(cell, width) for cell in cells]
 
 
 def _operator(shown: OperatorSeen) -> Iterator[Line]:
@@ -240,7 +240,7 @@ def _restarts(evidence: Evidence) -> Iterator[Line]:
             Part(f"  {start.note}", Style.DIM),
         )
         if start.error:
-            yield (Part(f"    {start.error.splitlines()[0][:200]}", Style.BAD),)
+            yield (Part(f"    {raised.line(start.error)}", Style.BAD),)
 
 
 def _rest(evidence: Evidence) -> Iterator[Line]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from holdfast.report import columns
 from holdfast.report.text import Line, Part, Style
 
 _WORD = re.compile(r"\s*\S+|\s+$")
@@ -13,7 +14,7 @@ _STEP = 2
 def wrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
     """The lines, none of them wider than `width`, unless a single word is."""
     for line in lines:
-        if width < _NARROWEST or sum(len(part.text) for part in line) <= width:
+        if width < _NARROWEST or sum(columns.width(part.text) for part in line) <= width:
             yield line
         else:
             yield from _broken(line, width)
@@ -26,11 +27,11 @@ def _broken(line: Line, width: int) -> Iterator[Line]:
     for part in line:
         for found in _WORD.finditer(part.text):
             word = found[0]
-            if begun and used + len(word.rstrip()) > width:
+            if begun and used + columns.width(word.rstrip()) > width:
                 yield tuple(current)
                 current, used, word = [indent], len(indent.text), word.lstrip()
             current.append(Part(word, part.style))
-            used += len(word)
+            used += columns.width(word)
             begun = begun or bool(word.strip())
     yield tuple(current)
 

@@ -28,6 +28,7 @@ from holdfast.model import json
 from holdfast.model.batch import Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
+from holdfast.report import raised
 from holdfast.run import clock, fingerprint
 from holdfast.run.records import Event, Recorder, RunLog
 from holdfast.storage import Folder, open_store, urls
@@ -93,7 +94,7 @@ class Records(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  Spark's name
         """Record the end, with the error if there was one."""
         error, run, now = event.exception, str(event.runId), clock.now_ms()
-        self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _first_lines(error)})
+        self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _ended_by(error)})
         with self._ended:
             self._live.discard(run)
             self._ended.notify_all()
@@ -220,10 +221,10 @@ def _picked(value: Json, *keys: str) -> Json:
     return {key: found[key] for key in keys if key in found}
 
 
-def _first_lines(error: str | None) -> str | None:
+def _ended_by(error: str | None) -> str | None:
     if error is None or _HELD_BACK in error:
         return None
-    return "\n".join(error.splitlines()[:20])[:4000]
+    return raised.shortened(error)
 
 
 def _git_revision(declared: Json) -> str | None:

@@ -1,0 +1,35 @@
+"""How many columns of a terminal a text takes, and texts filled up to as many.
+
+A letter of East Asia or a face takes two, and a mark that is put on the letter before it none. A
+byte of a file name that is no UTF-8 is written as an escape.
+"""
+
+import unicodedata
+
+_WIDE = frozenset({"W", "F"})
+_NONE = frozenset({"Mn", "Me", "Cf"})
+_ESCAPE = len(r"\udc80")
+
+
+def width(text: str) -> int:
+    """The columns that a text takes."""
+    return len(text) if text.isascii() else sum(_of(letter) for letter in text)
+
+
+def left(text: str, columns: int) -> str:
+    """The text at the left of so many columns."""
+    return text + " " * (columns - width(text))
+
+
+def right(text: str, columns: int) -> str:
+    """The text at the right of so many columns."""
+    return " " * (columns - width(text)) + text
+
+
+def _of(letter: str) -> int:
+    category = unicodedata.category(letter)
+    if category == "Cs":
+        return _ESCAPE
+    if category in _NONE:
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in _WIDE else 1
