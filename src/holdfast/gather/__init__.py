@@ -6,12 +6,14 @@ search.py       a folder -> the checkpoints below it, and what was not searched
 evidence.py     one checkpoint -> Evidence: all that follows, put together
 facts.py        what was seen -> the nine facts, each with the files that say so
 tree.py         the listing, folded: which files there are, and what their names say
+folds.py        what they are folded into: a log, a source, a state store
 spans.py        many ids in little memory
 pieces.py       what storage answered -> what the bytes say
 progress.py     offset log and commit log: the tail that is read
 timeline.py     one line a batch
 restarts.py     signs of restarts that nothing has recorded
-state.py        stateful operators, their stores, and what can be restored
+state.py        stateful operators, and what can be restored
+stores.py       their stores, as far as the logs let files count
 state_facts.py  what is told of them among the nine facts
 showable.py     rows of state that are asked for: which batch, or why there are none
 source_logs.py  the logs that file sources keep, as far as a start reads them

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import BatchMissing, LocationForbidden
 from holdfast.gather import history, origins, progress, runs
-from holdfast.gather.evidence import Place, query_id
+from holdfast.gather.evidence import Place, query_id, silent
 from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
@@ -109,11 +109,7 @@ def _told(place: Place, tree: Tree, event_log: EventLog | None) -> _Told:
     own_id = query_id(place.reader, tree)
     wanted = own_id.value if isinstance(own_id, Known) else None
     found = history.of(recorded.events, event_log.events if event_log else None, wanted)
-    if event_log is None or not found.log_silent:
-        return _Told(sources=found.sources)
-    reason = f"the event log {found.log_silent}"
-    silent = UnreadableFile(path=event_log.place, reason=reason, outside=True)
-    return _Told(sources=found.sources, silent=(silent,))
+    return _Told(sources=found.sources, silent=tuple(silent(event_log, found)))
 
 
 def _changed(start: OffsetEntry | None, end: OffsetEntry | None) -> dict[str, tuple[str, str]]:

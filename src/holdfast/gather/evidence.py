@@ -135,13 +135,14 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
             *(one for log in logs.values() if log.of_files for one in log.damaged),
             *stated.unreadable,
             *recorded.unreadable,
-            *_silent(event_log, told),
+            *silent(event_log, told),
         ],
         source_logs=logs,
     )
 
 
-def _silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFile]:
+def silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFile]:
+    """An event log that was given and tells nothing of the query."""
     if event_log is not None and told.log_silent:
         reason = f"the event log {told.log_silent}"
         yield UnreadableFile(path=event_log.place, reason=reason, outside=True)

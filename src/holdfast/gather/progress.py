@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
+from holdfast.gather.folds import RECENT
 from holdfast.gather.pieces import decoded, unread
-from holdfast.gather.tree import RECENT, Tree
+from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import CommitEntry, FileKind
 from holdfast.model.evidence import Batches, UnreadableFile
 from holdfast.model.ids import BatchId

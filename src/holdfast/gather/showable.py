@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather import spans
+from holdfast.gather.folds import Store
 from holdfast.gather.pieces import OTHER_USER
-from holdfast.gather.tree import Store, Tree
+from holdfast.gather.tree import Tree
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.report import words
 

@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.decode import file_source_log
+from holdfast.gather.folds import Source
 from holdfast.gather.pieces import decoded, unread
-from holdfast.gather.tree import Source, Tree
+from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import SourceLog, UnreadableFile
 from holdfast.model.offsets import SourceOffset, Unreadable

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
 from holdfast.gather import spans, stores
+from holdfast.gather.folds import StoreKey
 from holdfast.gather.pieces import unread
-from holdfast.gather.tree import StoreKey, Tree
+from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     ColumnFamily,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from holdfast.diagnose import unpinned
 from holdfast.gather import spans
+from holdfast.gather.folds import Store, StoreKey
 from holdfast.gather.progress import Entries
-from holdfast.gather.tree import Store, StoreKey
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot
 from holdfast.model.evidence import Span, StoreSeen, UnreadableFile

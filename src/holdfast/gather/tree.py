@@ -9,16 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import names
+from holdfast.gather.folds import Entry, Log, Source, Store, StoreKey
 from holdfast.gather.pieces import unread
 from holdfast.gather.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
 from holdfast.model.evidence import Amount, UnreadableFile
-from holdfast.storage import Children, File, Missing, Portion, Reader, Refused
+from holdfast.storage import Children, Missing, Portion, Reader, Refused
 
-RECENT = 101
-"""Spark keeps so many entries of a log by default; more than these are not read of any log."""
-RECENT_CHANGES = 16
-"""Of so many versions of a state store it is kept when their changes were written, or their ids."""
 _MOST_LISTED = 100
 _PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
@@ -27,95 +24,9 @@ _DATA = _CHANGES | _SNAPSHOTS
 
 _PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
 _MOST_KNOWN = 20_000
-_MOST_OF_ONE = 16
 
-_Entry = tuple[CheckpointFile, File]
 Told = Callable[[int, float], None]
 """Is told, while files are listed, how many were seen, and of which share of the folders."""
-StoreKey = tuple[int, int, str]
-"""Operator, partition and store."""
-
-
-@dataclass(slots=True)
-class Log:
-    """The ids in a folder of numbered files, and when the newest were written."""
-
-    ids: Spans = field(default_factory=Spans)
-    modified_ms: dict[int, int] = field(default_factory=dict)
-
-    def add(self, found: list[tuple[int, int]]) -> None:
-        """Take in ids with the times they were written at."""
-        self.ids.add([number for number, _ in found])
-        self.modified_ms.update(found)
-        if len(self.modified_ms) > 4 * RECENT:
-            newest = sorted(self.modified_ms)[-RECENT:]
-            self.modified_ms = {number: self.modified_ms[number] for number in newest}
-
-
-@dataclass(slots=True)
-class Source:
-    """The folder of one source."""
-
-    entries: Spans = field(default_factory=Spans)
-    compacts: Spans = field(default_factory=Spans)
-    private: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Store:
-    """The files of one state store in one partition."""
-
-    changes: Spans = field(default_factory=Spans)
-    snapshots: Spans = field(default_factory=Spans)
-    empty_snapshots: Spans = field(default_factory=Spans)
-    newest_snapshots: tuple[int, tuple[str, ...]] = (-1, ())
-    written_ms: dict[int, int] = field(default_factory=dict)
-    unique_ids: dict[int, set[str]] = field(default_factory=dict)
-    files: int = 0
-    bytes: int = 0
-
-    @property
-    def latest(self) -> int:
-        """The highest version of which there is a file; 0 where there is none."""
-        return max(self.changes.last or 0, self.snapshots.last or 0)
-
-    def add_changes(self, entries: "Sequence[_Entry]") -> None:
-        """Take in files of changes, and when the newest were written.
-
-        A version with an id of its own in the name is not overwritten: of it no time is kept.
-        """
-        self.changes.add([n.number for n, _ in entries if n.number is not None])
-        if entries[0][0].unique_id:
-            self._identify(entries)
-            return
-        after = self.latest - RECENT_CHANGES
-        for named, file in entries:
-            if (named.number or 0) > after:
-                self.written_ms[named.number or 0] = file.modified_ms
-        if len(self.written_ms) > RECENT_CHANGES:
-            self.written_ms = {n: at for n, at in self.written_ms.items() if n > after}
-
-    def add_snapshots(self, prefix: str, entries: "Sequence[_Entry]") -> None:
-        """Take in snapshots; of one version there may be several, with ids of their own."""
-        self.snapshots.add([n.number for n, _ in entries if n.number is not None])
-        newest = max(n.number or 0 for n, _ in entries)
-        paths = tuple(prefix + file.name for n, file in entries if n.number == newest)
-        if newest > self.newest_snapshots[0]:
-            self.newest_snapshots = (newest, paths[:_MOST_OF_ONE])
-        elif newest == self.newest_snapshots[0]:
-            known = self.newest_snapshots[1]
-            self.newest_snapshots = (newest, (*known, *paths)[:_MOST_OF_ONE])
-        if entries[0][0].unique_id:
-            self._identify(entries)
-
-    def _identify(self, entries: "Sequence[_Entry]") -> None:
-        """Keep the unique ids of the newest versions."""
-        after = self.latest - RECENT_CHANGES
-        for named, _ in entries:
-            if named.unique_id and (named.number or 0) > after:
-                self.unique_ids.setdefault(named.number or 0, set()).add(named.unique_id)
-        if len(self.unique_ids) > RECENT_CHANGES:
-            self.unique_ids = {n: ids for n, ids in self.unique_ids.items() if n > after}
 
 
 @dataclass(slots=True)
@@ -193,14 +104,14 @@ class Tree:
                 self.not_empty.add(portion.folder.partition("/")[0])
             self._take(kind, prefix, entries)
 
-    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[_Entry]]:
+    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[Entry]]:
         """The files of a portion by kind.
 
         The partitions of an operator hold files of the same names. What a name says is remembered,
         and only the first file of each kind is asked anew, for what its folder says.
         """
         known = self._known if _PARTITION.fullmatch(portion.folder) else {}
-        found: dict[FileKind, list[_Entry]] = {}
+        found: dict[FileKind, list[Entry]] = {}
         for file in portion.files:
             named = known.get(file.name)
             if named is None:
@@ -213,7 +124,7 @@ class Tree:
                 found[named.kind] = [(names.classify(prefix + file.name), file)]
         return found
 
-    def _take(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+    def _take(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         match kind:
             case FileKind.OFFSETS | FileKind.COMMITS:
                 self.logs[kind].add([(n.number or 0, file.modified_ms) for n, file in entries])
@@ -229,13 +140,13 @@ class Tree:
             case _:
                 self._take_state(kind, prefix, entries)
 
-    def _take_checksums(self, prefix: str, entries: Sequence[_Entry]) -> None:
+    def _take_checksums(self, prefix: str, entries: Sequence[Entry]) -> None:
         """Of the hidden checksums beside a log: which entries they are of."""
         ids = [n.number for n, _ in entries if n.number is not None]
         self.checksums.setdefault(prefix, Spans()).add(ids)
         self.metadata_checksum |= any(n.covers == "metadata" for n, _ in entries)
 
-    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         source = self.sources.setdefault(entries[0][0].source, Source())
         ids = [n.number for n, _ in entries if n.number is not None]
         match kind:
@@ -247,7 +158,7 @@ class Tree:
                 source.private += [prefix + file.name for _, file in entries[:_MOST_LISTED]]
                 del source.private[_MOST_LISTED:]
 
-    def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+    def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         """Of what describes an operator or a store, only the newest file is kept."""
         first = entries[0][0]
         operator = first.operator or 0
@@ -263,7 +174,7 @@ class Tree:
             key = (operator, first.store)
             self.schemas[key] = max(found, self.schemas.get(key, found))
 
-    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[_Entry]) -> None:
+    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         first = entries[0][0]
         if first.operator is None or first.partition is None:
             return
@@ -277,7 +188,7 @@ class Tree:
             self._take_data(kind, prefix, store, entries)
 
     def _take_data(
-        self, kind: FileKind, prefix: str, store: Store, entries: Sequence[_Entry]
+        self, kind: FileKind, prefix: str, store: Store, entries: Sequence[Entry]
     ) -> None:
         """Take in what versions are made of. Not even a version without a row is an empty file."""
         empty = [(named, file) for named, file in entries if not file.size]
