@@ -262,7 +262,9 @@ def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
 
 def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
     (location / "offsets").chmod(LOCKED)
-    asked = partial(ops.batch_detail, str(location), storage={}, batch=5, after=None)
+    asked = partial(
+        ops.batch_detail, str(location), storage={}, event_log=None, batch=5, after=None
+    )
     with pytest.raises(LocationForbidden, match="expected to list `offsets`, found: permission"):
         as_nobody(location, asked)
 

@@ -29,8 +29,10 @@ def test_the_last_batches_that_spark_reported_are_committed(golden: Golden) -> N
     assert isinstance(committed, list)
     found = _entries(golden, "commits")
     assert max(found, default=-1) == max(committed, default=-1)
-    # Purged or asynchronous logs hold fewer, never more.
-    assert found <= set(committed)
+    # Purged or asynchronous logs hold fewer, never more; but a repartition is a batch of its own,
+    # which no query reports.
+    unreported = golden.scenario.startswith("repartitioned")
+    assert len(found - set(committed)) == unreported
 
 
 def test_every_path_in_them_is_below_the_shared_root() -> None:

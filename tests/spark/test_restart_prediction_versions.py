@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 VERSIONS = ("3.5.9", "4.0.5", "4.2.1", "4.3.0")
-_QUERIES = ("plain", "distinct", "counts")
+_QUERIES = ("plain", "distinct", "counts", "counts-zip")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -7,7 +7,6 @@ Batch N loads version N, which batch N-1 has written: a snapshot, and every chan
 from collections.abc import Iterator
 
 from holdfast.diagnose import spark_errors, unpinned
-from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence, OperatorSeen, Span, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
@@ -104,8 +103,7 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
     pinned = evidence.settings.get(_PROVIDER, "")
     missing = "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
     if "RocksDB" in pinned:
-        changes = FileKind.STATE_CHANGELOG in evidence.files
-        missing = "CANNOT_READ_STREAMING_STATE_FILE" if changes else "CANNOT_READ_CHECKPOINT"
+        missing = "CANNOT_READ_STREAMING_STATE_FILE"  # that of a change, also where it keeps none
     if any(one.path.startswith(f"{load.missing[0]}/") for one in evidence.unreadable):
         missing = "UNCATEGORIZED"
     return StartError(
