@@ -7,7 +7,6 @@ import shlex
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -342,6 +341,8 @@ def _imported(name: str) -> ModuleType:
             hint="run from the folder that holds the module, or install it",
         ) from error
     except Exception as error:
+        import traceback  # noqa: PLC0415  only where something is wrong
+
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise ModuleFailed(
             f"expected to import `{name}`, found {type(error).__name__} in {where.filename}:"

@@ -1,7 +1,6 @@
 """What several commands share: pairs of options, and writing to stdout."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -62,7 +61,9 @@ def write_lines(lines: Iterable[Line]) -> None:
     """Lines, painted and wrapped where a terminal shows them."""
     paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if sys.stdout.isatty():
-        from holdfast.report.wrap import wrapped  # noqa: PLC0415  only a terminal has a width
+        import shutil  # noqa: PLC0415  only a terminal has a width
+
+        from holdfast.report.wrap import wrapped  # noqa: PLC0415
 
         lines = wrapped(lines, shutil.get_terminal_size().columns)
     write("".join(_painted(line, paint=paint) + "\n" for line in lines))

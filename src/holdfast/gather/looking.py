@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.errors import (
     LocationEmpty,
@@ -12,7 +13,7 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import progress, recognise, search
+from holdfast.gather import progress, recognise
 from holdfast.gather.evidence import Place, query_id
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
@@ -27,6 +28,9 @@ from holdfast.storage import (
     open_reader,
     urls,
 )
+
+if TYPE_CHECKING:
+    from holdfast.gather.search import Below
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
 _ONE_SLASH = frozenset({"file", "hdfs"})
@@ -79,6 +83,13 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
             " and not the checkpoint itself",
             hint=f"look at the checkpoint: {_inspect(owner)}",
         )
+    return _searched(location, url, reader, top)
+
+
+def _searched(location: str, url: str, reader: Reader, top: Children) -> FolderOfCheckpoints:
+    """The checkpoints below a folder that is none."""
+    from holdfast.gather import search  # noqa: PLC0415  a checkpoint itself needs none
+
     table = recognise.is_table(top) or recognise.may_be_iceberg(top)
     most = search.MOST_OF_A_TABLE if table else search.MOST_FOLDERS
     below_it = search.below(reader, top, above=_named(url), most=most)
@@ -207,7 +218,7 @@ def _refused(
 
 
 def _nothing(
-    location: str, url: str, top: Children, below_it: search.Below
+    location: str, url: str, top: Children, below_it: "Below"
 ) -> LocationForbidden | NotACheckpoint:
     """Why a folder gives nothing to look at, though it was searched."""
     alike = recognise.look_alike(_named(url), top) or (
