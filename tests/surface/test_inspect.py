@@ -549,6 +549,13 @@ def test_a_row_says_of_metadata_what_the_report_does(tmp_path: Path) -> None:
     )
 
 
+def test_a_row_without_an_id_is_not_called_healthy(tmp_path: Path) -> None:
+    (files.write(tmp_path / "c") / "metadata").unlink()
+    (row,) = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
+    assert row["verdict"]["level"] == "careful"
+    assert "; no file `metadata`: " in row["verdict"]["text"]
+
+
 def test_a_range_that_goes_back_says_so(tmp_path: Path) -> None:
     shown = inspect(str(files.write(tmp_path / "c")), "--compare", "2:1").stdout
     assert "back to the end of batch 1" in shown

@@ -26,7 +26,7 @@ def lines(found: Checkpoints, base: str) -> Iterator[Line]:
     head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
-        stands = verdict.of_batches(row.batches)
+        stands = verdict.of_row(row)
         yield (
             Part(f"  {columns.left(name, width)}  {_query(row):<36}  "),
             Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
@@ -63,7 +63,7 @@ def markdown(found: Checkpoints, base: str) -> str:
     ]
     lines += [
         f"| {in_table(code(_name(row, base)))} | `{_query(row)}` | {words.moment(row.changed_ms)} |"
-        f" {in_table(prose(verdict.of_batches(row.batches).text))} |"
+        f" {in_table(prose(verdict.of_row(row).text))} |"
         for row in rows
     ]
     if found.unreadable:
@@ -75,7 +75,7 @@ def markdown(found: Checkpoints, base: str) -> str:
 
 
 def _row(row: CheckpointRow) -> Json:
-    found = verdict.of_batches(row.batches)
+    found = verdict.of_row(row)
     return {
         "location": row.location,
         "query_id": document.fact(row.query_id, str),

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.diagnose import restart
-from holdfast.model.evidence import Absent, Batches, Evidence, Span, UnreadableFile
+from holdfast.model.evidence import (
+    Absent,
+    Batches,
+    CheckpointRow,
+    Evidence,
+    Span,
+    UnreadableFile,
+)
 from holdfast.report import failing
 
 
@@ -37,10 +44,19 @@ def of(evidence: Evidence) -> Verdict:
     fails = _fails(evidence)
     if fails:
         return _bad(f"{standing.text}; but {fails}")
-    careful = [*_unidentified(evidence), *_unread(evidence)]
-    if not careful:
+    return _careful(standing, [*_unidentified(evidence), *_unread(evidence)])
+
+
+def of_row(row: CheckpointRow) -> Verdict:
+    """How a checkpoint below a folder stands, by its names and its id alone."""
+    standing = of_batches(row.batches)
+    return standing if standing.level is Level.BAD else _careful(standing, [*_unidentified(row)])
+
+
+def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
+    if not notes:
         return standing
-    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *careful)))
+    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *notes)))
 
 
 def _fails(evidence: Evidence) -> str:
@@ -55,10 +71,10 @@ def _fails(evidence: Evidence) -> str:
     return failing.sentence(f"a start of Spark {how.spark}", predicted, predicted.error)
 
 
-def _unidentified(evidence: Evidence) -> Iterator[str]:
+def _unidentified(seen: Evidence | CheckpointRow) -> Iterator[str]:
     """A query that has lost its id goes on under another, up to Spark 4.1."""
-    if isinstance(evidence.query_id, Absent) and evidence.batches.last_planned is not None:
-        yield evidence.query_id.reason
+    if isinstance(seen.query_id, Absent) and seen.batches.last_planned is not None:
+        yield seen.query_id.reason
 
 
 def _unread(evidence: Evidence) -> list[str]:
