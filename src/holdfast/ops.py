@@ -1,20 +1,15 @@
 """The verbs: the one place where the pure core and the edges meet."""
 
-import importlib
-import importlib.util
-import os
 import shlex
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, ModuleFailed, OptionInvalid, PipelineNotFound
+from holdfast.errors import OptionInvalid
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -43,32 +38,10 @@ class StateShown:
 
 
 def load(target: str) -> "Pipeline":
-    """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
-    from holdfast.run.pipeline import Pipeline  # noqa: PLC0415  looking needs no declarations
+    """The pipeline that `MODULE[:PIPELINE]` names."""
+    from holdfast.run import target as targets  # noqa: PLC0415  looking needs no declarations
 
-    name, _, attribute = target.partition(":")
-    module = _imported(name)
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
-    if attribute:
-        if attribute in found:
-            return found[attribute]
-        raise PipelineNotFound(
-            f"expected a Pipeline named `{attribute}` in `{name}`, found"
-            f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-            hint=f"run one that is there, as in `{_run(name, next(iter(found), 'NAME'))}`",
-        )
-    distinct = {id(pipeline): pipeline for pipeline in found.values()}
-    if len(distinct) == 1:
-        return next(iter(distinct.values()))
-    raise PipelineNotFound(
-        f"expected one Pipeline in `{name}`, found"
-        f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-        hint=f"name it: `{_run(name, 'PIPELINE')}`",
-    )
-
-
-def _run(module: str, pipeline: str) -> str:
-    return shlex.join(["holdfast", "run", f"{module}:{pipeline}"])
+    return targets.load(target)
 
 
 def inspect(
@@ -318,47 +291,3 @@ def _stop_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-
-
-def _importable(folder: Path) -> None:
-    """Let this process and Spark's workers on this machine import from a folder."""
-    sys.path.insert(0, str(folder))
-    earlier = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([earlier] if earlier else [])])  # noqa: TID251
-
-
-def _imported(name: str) -> ModuleType:
-    _importable(Path(name).resolve().parent if name.endswith(".py") else Path.cwd())
-    try:
-        if name.endswith(".py"):
-            return _from_file(Path(name))
-        return importlib.import_module(name)
-    except HoldfastError:
-        raise
-    except ModuleNotFoundError as error:
-        raise ModuleFailed(
-            f"expected to import `{name}`, found: {error}",
-            hint="run from the folder that holds the module, or install it",
-        ) from error
-    except Exception as error:
-        import traceback  # noqa: PLC0415  only where something is wrong
-
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise ModuleFailed(
-            f"expected to import `{name}`, found {type(error).__name__} in {where.filename}:"
-            f"{where.lineno}: {error}",
-            hint=f'see the whole error with `python -c "import {name.removesuffix(".py")}"`',
-        ) from error
-
-
-def _from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ModuleFailed(
-            f"expected a Python file `{path}`, found none",
-            hint="name a module or a file that exists",
-        )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module

@@ -1,6 +1,7 @@
 """The data plane's runner: jobs -> queries -> batches -> sinks, with one live driver a job.
 
 pipeline.py   declaring jobs
+target.py     `MODULE[:PIPELINE]`, as a user names it -> the pipeline
 locations.py  where a job's checkpoint and records lie, and what is refused
 lease.py      one live driver a job
 admission.py  may these jobs run, and by this driver?

@@ -1,0 +1,82 @@
+"""`MODULE[:PIPELINE]`, as a user names it -> the pipeline that the module declares."""
+
+import importlib
+import importlib.util
+import os
+import shlex
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
+from holdfast.run.pipeline import Pipeline
+
+
+def load(target: str) -> Pipeline:
+    """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
+    name, _, attribute = target.partition(":")
+    module = _imported(name)
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    if attribute:
+        if attribute in found:
+            return found[attribute]
+        raise PipelineNotFound(
+            f"expected a Pipeline named `{attribute}` in `{name}`, found"
+            f" {', '.join(f'`{key}`' for key in found) or 'none'}",
+            hint=f"run one that is there, as in `{_run(name, next(iter(found), 'NAME'))}`",
+        )
+    distinct = {id(pipeline): pipeline for pipeline in found.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    raise PipelineNotFound(
+        f"expected one Pipeline in `{name}`, found"
+        f" {', '.join(f'`{key}`' for key in found) or 'none'}",
+        hint=f"name it: `{_run(name, 'PIPELINE')}`",
+    )
+
+
+def _run(module: str, pipeline: str) -> str:
+    return shlex.join(["holdfast", "run", f"{module}:{pipeline}"])
+
+
+def _importable(folder: Path) -> None:
+    """Let this process and Spark's workers on this machine import from a folder."""
+    sys.path.insert(0, str(folder))
+    earlier = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([earlier] if earlier else [])])  # noqa: TID251
+
+
+def _imported(name: str) -> ModuleType:
+    _importable(Path(name).resolve().parent if name.endswith(".py") else Path.cwd())
+    try:
+        if name.endswith(".py"):
+            return _from_file(Path(name))
+        return importlib.import_module(name)
+    except HoldfastError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ModuleFailed(
+            f"expected to import `{name}`, found: {error}",
+            hint="run from the folder that holds the module, or install it",
+        ) from error
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise ModuleFailed(
+            f"expected to import `{name}`, found {type(error).__name__} in {where.filename}:"
+            f"{where.lineno}: {error}",
+            hint=f'see the whole error with `python -c "import {name.removesuffix(".py")}"`',
+        ) from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ModuleFailed(
+            f"expected a Python file `{path}`, found none",
+            hint="name a module or a file that exists",
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
