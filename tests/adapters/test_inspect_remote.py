@@ -43,7 +43,7 @@ def told(found: Evidence) -> Mapping[str, Json]:
         shown.pop(name)
     facts = dict(mapping(shown["evidence"]))
     batches = dict(mapping(shown["batches"]))
-    facts.pop("location")
+    facts.pop("checkpoint_location")
     batches.pop("recent")
     return {**shown, "evidence": facts, "batches": batches}
 
