@@ -33,16 +33,27 @@ def _sourced(rows: int) -> dict[str, object]:
     return {"sources": [{"description": "", "endOffset": "{}", "numInputRows": rows}]}
 
 
-@pytest.mark.parametrize(("batch", "rows"), [(2, 40), (0, None), (7, None)])
+@pytest.mark.parametrize(
+    ("batch", "read", "rows"),
+    [
+        (0, 1, 40),
+        (0, 0, 40),  # a batch without data, which ran
+        (1, 0, 40),  # none, in a query that waits
+        (1, 1, None),
+        (-2, 1, None),
+        (-1, 0, None),
+        (5, 0, None),
+    ],
+)
 def test_rows_of_the_state_are_told_only_by_the_last_batch(
-    tmp_path: Path, batch: int, rows: int | None
+    tmp_path: Path, batch: int, read: int, rows: int | None
 ) -> None:
     location = shutil.copytree(golden("4.1", "aggregate-hdfs").checkpoint, tmp_path / "c")
     (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
     last = evidence(location).batches.last_committed
     assert last is not None
     state = {"stateOperators": [{"operatorName": "stateStoreSave", "numRowsTotal": 40}]}
-    told = {"batchId": last + batch - 2, **state, **_sourced(1)}
+    told = {"batchId": last + batch, **state, **_sourced(read)}
     (found,) = evidence(location, event_log=_log_of(tmp_path / "log", [told])).operators
     assert (found.rows if isinstance(found.rows, int) else None) == rows
 

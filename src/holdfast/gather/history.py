@@ -170,9 +170,8 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources
     names = [one.name for one in event.operators]
-    # A report of no batch at all has the id of the one to come, and the state of the one before.
-    waiting = event.rows == 0 and event.batch - 1 == history.state_batch
-    history.state_batch = history.state_batch if waiting else event.batch
+    # A report without rows may be of no batch at all: it then has the id of the one to come.
+    history.state_batches = (event.batch, *([BatchId(event.batch - 1)] if event.rows == 0 else []))
     history.state_rows = {
         one.name: one.numbers["numRowsTotal"]
         for one in event.operators

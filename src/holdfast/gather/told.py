@@ -38,8 +38,8 @@ class History:
     operators: tuple[str, ...] = ()
     rows: dict[BatchId, int] = field(default_factory=dict)
     state_rows: dict[str, int] = field(default_factory=dict)
-    state_batch: BatchId | None = None
-    """The batch that `state_rows` are of."""
+    state_batches: tuple[BatchId, ...] = ()
+    """The batch that `state_rows` are of; two where it is the one of them that is committed."""
     starts: dict[RunId, Start] = field(default_factory=dict)
     plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
     ends: dict[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class History:
 
     def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
         """The rows of the state after a batch, by operator; none where it is not told of."""
-        return self.state_rows if batch is not None and self.state_batch == batch else {}
+        return self.state_rows if batch in self.state_batches else {}
 
     @property
     def plan(self) -> Known[Fingerprint] | Unknown:
