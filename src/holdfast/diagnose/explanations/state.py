@@ -10,8 +10,8 @@ _ALL = "3.5 to 4.3"
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.STATE_MISSING: Explanation(
         meaning="The version of the state that the next batch loads cannot be put together: a"
-        " snapshot, or a change after it, is missing.",
-        causes="Files were deleted; a copy missed some; or a batch was committed without its state,"
+        " snapshot, or a change after it, is missing or empty.",
+        causes="Files were deleted; a full disk left empty ones; a copy missed some; or a batch was committed without its state,"
         " as with a `foreachBatch` function that does not read all rows.",
         spark=(
             ("3.5", "fails in a task when the batch runs; with nothing to read it looks healthy"),
@@ -19,7 +19,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "4.0 and later",
                 "the same, with `CANNOT_LOAD_STATE_STORE`; a new batch has an offset entry by then",
             ),
-            ("4.2 and later", "replays changes past a damaged snapshot by itself"),
+            (
+                "4.3",
+                "may replay changes past a damaged snapshot of the HDFS-backed store by itself",
+            ),
         ),
         cures="Restore `state`. If the version before it is whole, remove the last commit: its"
         " batch then runs again and writes the version.",
