@@ -12,7 +12,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The version of the state that the next batch loads cannot be put together: a"
         " snapshot, or a change after it, is missing or empty.",
         causes="Files were deleted; a full disk left empty ones; a copy missed some; or a batch was"
-        " committed without its state, as with a `foreachBatch` function that does not read all rows.",
+        " committed without its state, as with a `foreachBatch` function that does not read all its"
+        " rows.",
         spark=(
             ("3.5", "fails in a task when the batch runs; with nothing to read it looks healthy"),
             (
