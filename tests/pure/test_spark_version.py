@@ -18,9 +18,9 @@ S2_4 = S2_3 | {
 S3_0 = S2_4 | {f"{STREAMING}join.stateFormatVersion"}
 S3_1 = S3_0 | {f"{STREAMING}stateStore.compression.codec"}
 S3_2 = S3_1 | {f"{STREAMING}stateStore.rocksdb.formatVersion"}
-S3_3 = S3_2 | {f"{STREAMING}statefulOperator.useStrictDistribution"}
-S3_5_4 = S3_3 | {f"spark.databricks.sql.{PRUNE.removeprefix('spark.sql.')}"}
-S3_5_5 = S3_3 | {PRUNE}
+S3_2_2 = S3_2 | {f"{STREAMING}statefulOperator.useStrictDistribution"}
+S3_5_4 = S3_2_2 | {f"spark.databricks.sql.{PRUNE.removeprefix('spark.sql.')}"}
+S3_5_5 = S3_2_2 | {PRUNE}
 S4_0 = S3_5_5 | {f"{STREAMING}stateStore.encodingFormat"}
 S4_2 = S4_0 | {
     f"{STREAMING}stateStore.rocksdb.mergeOperatorVersion",
@@ -39,10 +39,11 @@ RELEASES = {
     "2.4": (S2_4, (2, 4), (2, 4)),
     "3.0": (S3_0, (3, 0), (3, 0)),
     "3.1": (S3_1, (3, 1), (3, 1)),
-    "3.2": (S3_2, (3, 2), (3, 2)),
-    "3.3": (S3_3, (3, 3), (3, 5)),
-    "3.4": (S3_3, (3, 3), (3, 5)),
-    "3.5.3": (S3_3, (3, 3), (3, 5)),
+    "3.2.1": (S3_2, (3, 2), (3, 2)),
+    "3.2.2": (S3_2_2, (3, 2), (3, 5)),
+    "3.3": (S3_2_2, (3, 2), (3, 5)),
+    "3.4": (S3_2_2, (3, 2), (3, 5)),
+    "3.5.3": (S3_2_2, (3, 2), (3, 5)),
     "3.5.4": (S3_5_4, (3, 5), (3, 5)),
     "3.5.5": (S3_5_5, (3, 5), (3, 5)),
     "4.0": (S4_0, (4, 0), (4, 1)),
@@ -87,10 +88,10 @@ def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     [
         (S4_0, {Format.SPARK_CHECKSUM}, (4, 1), (4, 1)),
         (S4_0, {Format.ROCKSDB_METADATA_2}, (4, 0), (4, 0)),
-        (S3_3, {Format.ROCKSDB_METADATA_2}, (3, 3), (3, 5)),
-        (S3_3, {Format.CHANGELOG}, (3, 5), (3, 5)),
-        (S3_3, {Format.ROCKSDB_ZIP}, (3, 3), (3, 5)),
-        (S3_3, {Format.OPERATOR_METADATA}, (3, 3), (3, 5)),
+        (S3_2_2, {Format.ROCKSDB_METADATA_2}, (3, 2), (3, 5)),
+        (S3_2_2, {Format.CHANGELOG}, (3, 5), (3, 5)),
+        (S3_2_2, {Format.ROCKSDB_ZIP}, (3, 2), (3, 5)),
+        (S3_2_2, {Format.OPERATOR_METADATA}, (3, 2), (3, 5)),
     ],
 )
 def test_formats_narrow_further(
@@ -107,7 +108,7 @@ def test_continuous_mode_pins_nothing_in_any_version() -> None:
 
 
 def test_a_format_of_a_later_spark_is_told_and_not_believed() -> None:
-    found = narrowed(pinned(S3_3), {Format.OPERATOR_METADATA})
+    found = narrowed(pinned(S3_2_2), {Format.OPERATOR_METADATA})
     assert any("Spark 4.0 or later was here before" in reason for reason in found.reasons)
 
 

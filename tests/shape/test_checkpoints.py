@@ -7,7 +7,7 @@ from tests.golden import FOLDER, GOLDEN, Golden
 from tools.golden import readme
 from tools.golden.scenario import ROOT
 
-_LARGEST = 7_000_000
+_LARGEST = 9_000_000
 
 
 def _entries(golden: Golden, log: str) -> set[int]:
@@ -23,11 +23,19 @@ def test_what_spark_said_is_about_this_checkpoint(golden: Golden) -> None:
     assert golden.expected["scenario"] == golden.scenario
 
 
+def _killed(golden: Golden) -> list[int]:
+    runs = golden.expected["runs"]
+    assert isinstance(runs, list)
+    return [run["planned_not_committed"] for run in runs if "planned_not_committed" in run]
+
+
 @pytest.mark.parametrize("golden", [one for one in GOLDEN if "committed" in one.expected], ids=str)
 def test_the_last_batches_that_spark_reported_are_committed(golden: Golden) -> None:
     committed = golden.expected["committed"]
     assert isinstance(committed, list)
-    found = _entries(golden, "commits")
+    # Spark 2.1 keeps no commit log; it plans a batch when the one before it is done.
+    log = "offsets" if golden.version.startswith("2.1.") else "commits"
+    found = _entries(golden, log) - set(_killed(golden))
     assert max(found, default=-1) == max(committed, default=-1)
     # Purged or asynchronous logs hold fewer, never more; but a repartition is a batch of its own,
     # which no query reports.

@@ -3,8 +3,9 @@
     python -m tools.golden [--spark VERSION]... [--part PART]... [SCENARIO...]
 
 Every Spark lives in a virtual environment of its own in `.golden/`, made at the first time (half a
-gigabyte each). It records its scenarios in up to five processes, see `scenario.Part`. What a
-selection of versions or scenarios leaves out stays as it is in `tests/checkpoints`.
+gigabyte each). It records its scenarios in up to five processes, see `scenario.Part`; a Spark whose
+Python is too old for ours in one, see `old_sparks`. What a selection of versions or scenarios
+leaves out stays as it is in `tests/checkpoints`.
 """
 
 import argparse
@@ -13,40 +14,60 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from jgo.maven import MavenContext
-from tools.golden import pipelines, readme
+from tools.golden import java, old_queries, old_record, pipelines, readme, sparks
+from tools.golden.old_queries import OldScenario
+from tools.golden.old_sparks import OLD_SPARKS, OldSpark
 from tools.golden.record import SCENARIOS
 from tools.golden.scenario import ROOT, Needs, Part, Scenario, version_of
-from tools.golden.sparks import SPARKS, Spark
+from tools.golden.sparks import REPOSITORY, SPARKS, Spark
 
 from holdfast.examples.broker import Broker
-from holdfast.run import jars
 
-REPOSITORY = Path(__file__).parent.parent.parent
 CHECKPOINTS = REPOSITORY / "tests" / "checkpoints"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Record what was chosen; the exit code is 1 if a scenario could not be recorded."""
     parser = argparse.ArgumentParser(prog="make golden")
-    parser.add_argument("--spark", action="append", choices=[spark.version for spark in SPARKS])
+    versions = [spark.version for spark in (*OLD_SPARKS, *SPARKS)]
+    parser.add_argument("--spark", action="append", choices=versions)
     parser.add_argument("--part", action="append", type=Part, choices=list(Part))
     parser.add_argument("scenarios", nargs="*")
     given = parser.parse_args(arguments)
+    chosen = frozenset(given.spark or versions)
+    names = frozenset(given.scenarios)
     missing: list[str] = []
+    for old in OLD_SPARKS:
+        if old.version in chosen and not given.part:
+            missing += _old(old, names)
     for spark in SPARKS:
-        if given.spark and spark.version not in given.spark:
-            continue
         for part in given.part or list(Part):
-            missing += _part(spark, part, frozenset(given.scenarios))
+            missing += _part(spark, part, names) if spark.version in chosen else []
     readme.write(CHECKPOINTS)
     for line in missing:
         print(f"not recorded: {line}")
     return 1 if missing else 0
+
+
+def _old(spark: OldSpark, names: frozenset[str]) -> list[str]:
+    """Record the scenarios of an old Spark, all or those named; what could not be recorded."""
+    chosen = [
+        scenario
+        for scenario in old_queries.SCENARIOS
+        if scenario.since <= version_of(spark.version)
+        and (spark.delta or not scenario.needs_delta)
+        and (not names or scenario.name in names)
+    ]
+    if not chosen:
+        return []
+    print(f"Spark {spark.version}: {len(chosen)} scenarios", flush=True)
+    with _broker(chosen) as kafka:
+        old_record.record(spark, chosen, kafka)
+    return _left_out(spark.version, chosen)
 
 
 def _part(spark: Spark, part: Part, names: frozenset[str]) -> list[str]:
@@ -65,15 +86,15 @@ def _part(spark: Spark, part: Part, names: frozenset[str]) -> list[str]:
 def _pipeline(spark: Spark) -> list[str]:
     print(f"Spark {spark.version}, pipeline", flush=True)
     try:
-        pipelines.record(_environment(spark), spark.version)
+        pipelines.record(sparks.installed(spark.version, spark.packages), spark.version)
     except subprocess.CalledProcessError as error:
         print(f"FAILED pipeline: exit code {error.returncode}", flush=True)
     recorded = ROOT / spark.version / pipelines.NAME
-    return [] if _adopted(recorded, spark) else [f"{spark.version}/{pipelines.NAME}"]
+    return [] if _adopted(recorded, spark.version) else [f"{spark.version}/{pipelines.NAME}"]
 
 
 def _can(spark: Spark, scenario: Scenario) -> bool:
-    had = {Needs.KAFKA: spark.kafka, Needs.DELTA: spark.delta}
+    had = {Needs.KAFKA: spark.kafka, Needs.DELTA: spark.delta, Needs.JAVA: True}
     return scenario.since <= version_of(spark.version) <= scenario.until and (
         scenario.needs is None or had[scenario.needs]
     )
@@ -81,21 +102,17 @@ def _can(spark: Spark, scenario: Scenario) -> bool:
 
 def _recorded(spark: Spark, part: Part, scenarios: Sequence[Scenario]) -> list[str]:
     """Record scenarios in one process; those that it did not finish."""
-    python = _environment(spark)
+    python = sparks.installed(spark.version, spark.packages)
     print(f"Spark {spark.version}, {part}: {len(scenarios)} scenarios", flush=True)
     command = [str(python), "-m", "tools.golden.record"]
-    with ExitStack() as stack:
+    with _broker(scenarios) as kafka:
         if any(scenario.needs is not None for scenario in scenarios):
-            command += ["--jars", ",".join(str(path) for path in _jars(spark))]
+            found = [*sparks.downloaded(spark.jars), _classes(spark, python)]
+            command += ["--jars", ",".join(str(path) for path in found)]
         if spark.delta and any(scenario.needs is Needs.DELTA for scenario in scenarios):
             command += ["--delta"]
-        if any(scenario.needs is Needs.KAFKA for scenario in scenarios):
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            broker = stack.enter_context(Broker(Path(folder)))
-            for scenario in scenarios:
-                for topic, partitions in scenario.topics.items():
-                    broker.create_topic(f"{scenario.name}-{topic}", partitions)
-            command += ["--kafka", broker.bootstrap_servers]
+        if kafka:
+            command += ["--kafka", kafka]
         for scenario in scenarios:
             shutil.rmtree(ROOT / spark.version / scenario.name, ignore_errors=True)
         subprocess.run(  # noqa: S603 - the command is built here
@@ -110,19 +127,42 @@ def _recorded(spark: Spark, part: Part, scenarios: Sequence[Scenario]) -> list[s
             },
             check=False,
         )
-    return [
-        f"{spark.version}/{scenario.name}"
-        for scenario in scenarios
-        if not _adopted(ROOT / spark.version / scenario.name, spark)
+    return _left_out(spark.version, scenarios)
+
+
+def _classes(spark: Spark, python: Path) -> Path:
+    folder = ROOT / "scratch" / spark.version
+    shutil.rmtree(folder, ignore_errors=True)
+    return java.compiled(folder, ("Groups",), sparks.jars_in(python))
+
+
+@contextmanager
+def _broker(scenarios: Iterable[Scenario | OldScenario]) -> Iterator[str]:
+    """The address of a broker with the topics that scenarios want, or nothing if none does."""
+    wanted = [
+        (f"{one.name}-{topic}", one.topics[topic]) for one in scenarios for topic in one.topics
     ]
+    if not wanted:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
+        for topic, partitions in wanted:
+            broker.create_topic(topic, partitions)
+        yield broker.bootstrap_servers
 
 
-def _adopted(recorded: Path, spark: Spark) -> bool:
+def _left_out(version: str, scenarios: Iterable[Scenario | OldScenario]) -> list[str]:
+    """Adopt what was recorded; the names of what was not."""
+    names = (scenario.name for scenario in scenarios)
+    return [f"{version}/{name}" for name in names if not _adopted(ROOT / version / name, version)]
+
+
+def _adopted(recorded: Path, version: str) -> bool:
     """Replace a scenario in the repository by the one just recorded, if that is complete."""
     kept = recorded / "kept" / "checkpoint"
     if not kept.is_dir() or not (recorded / "expected.json").is_file():
         return False
-    place = CHECKPOINTS / spark.version / recorded.name
+    place = CHECKPOINTS / version / recorded.name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     shutil.copytree(kept, place / "checkpoint")
@@ -130,35 +170,6 @@ def _adopted(recorded: Path, spark: Spark) -> bool:
     if (recorded / "sink").is_dir():
         shutil.copytree(recorded / "sink", place / "sink")
     return True
-
-
-def _environment(spark: Spark) -> Path:
-    """The interpreter of a Spark's own virtual environment."""
-    folder = REPOSITORY / ".golden" / spark.version
-    python = folder / "bin" / "python"
-    done = folder / ".installed"
-    wanted = "\n".join((f"pyspark=={spark.version}", *spark.packages))
-    if done.is_file() and done.read_text("utf-8") == wanted:
-        return python
-    print(f"installing pyspark {spark.version}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
-    subprocess.run(  # noqa: S603
-        [str(python), "-m", "pip", "install", "--quiet", *wanted.splitlines()], check=True
-    )
-    done.write_text(wanted, "utf-8")
-    return python
-
-
-def _jars(spark: Spark) -> Iterable[Path]:
-    if isinstance(spark.jars, str):
-        return jars.paths(spark.jars)
-    maven = MavenContext(repo_cache=jars.cache_folder(), timeout=120)
-    found = []
-    for coordinate in spark.jars:
-        group, artifact, version = coordinate.split(":")
-        component = maven.project(group, artifact).at_version(version)
-        found.append(component.artifact().resolve())
-    return found
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Scenarios with state: every stateful operator that Python can ask for, on both providers.
+"""Scenarios with state: every stateful operator, on both providers.
 
-`mapGroupsWithState` and `flatMapGroupsWithState` are for Scala and Java only; what Python has of
-them is `applyInPandasWithState`. A name ends with the provider: `hdfs`, `rocksdb` (a whole snapshot
-per version) or `changelog` (RocksDB with changelog checkpointing).
+`mapGroupsWithState` and `flatMapGroupsWithState` are for Scala and Java only, and asked of Java;
+what Python has of them is `applyInPandasWithState`. A name ends with the provider: `hdfs`,
+`rocksdb` (a whole snapshot per version) or `changelog` (RocksDB with changelog checkpointing).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +18,7 @@ from tools.golden.scenario import (
     HDFS,
     PROVIDER,
     ROCKSDB,
+    Needs,
     Paced,
     Scenario,
     Stage,
@@ -103,6 +104,21 @@ def _apply_in_pandas(stage: Stage) -> DataStreamWriter:
         )
     )
     return noop(counted)
+
+
+def _groups(method: str, rows: DataFrame) -> DataStreamWriter:
+    """A stream through one of the operators in `java/holdfast/golden/Groups.java`."""
+    context = rows.sparkSession.sparkContext
+    groups = context._jvm.holdfast.golden.Groups  # noqa: SLF001 - pyspark has no other way to Java
+    return noop(DataFrame(getattr(groups, method)(rows._jdf), rows.sparkSession))  # noqa: SLF001
+
+
+def _map_groups(stage: Stage) -> DataStreamWriter:
+    return _groups("map", stage.files())
+
+
+def _flat_map_groups(stage: Stage) -> DataStreamWriter:
+    return _groups("flatMap", watermarked(stage))
 
 
 def tws_in_pandas(stage: Stage) -> DataStreamWriter:
@@ -257,6 +273,26 @@ SCENARIOS = (
             about="applyInPandasWithState",
             query=_apply_in_pandas,
             mode="update",
+        ),
+    ),
+    *_on(
+        _BOTH,
+        Scenario(
+            name="map-groups",
+            about="mapGroupsWithState",
+            query=_map_groups,
+            mode="update",
+            needs=Needs.JAVA,
+        ),
+    ),
+    *_on(
+        _BOTH,
+        Scenario(
+            name="flat-map-groups",
+            about="flatMapGroupsWithState with a time-out",
+            query=_flat_map_groups,
+            mode="update",
+            needs=Needs.JAVA,
         ),
     ),
     *_on(

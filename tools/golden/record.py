@@ -140,7 +140,7 @@ class Recorder:
         folder.mkdir(parents=True)
         runs: list[Json] = []
         with _set(self._spark, scenario.conf):
-            expected = _expected(scenario, words.conf_of(self._spark, scenario))
+            expected = _expected(scenario, words.conf_of(self._spark.conf.get, scenario.conf))
             for number in range(scenario.runs):
                 stage = Stage(spark=self._spark, folder=folder, run=number, kafka=self._kafka)
                 scenario.feed(stage)
@@ -157,7 +157,7 @@ class Recorder:
                 runs.append(words.run_of(query, error))
             # First the copy: reading the state is no part of what wrote the checkpoint.
             shutil.copytree(folder / "checkpoint", folder / "kept" / "checkpoint")
-            expected |= words.said_of(scenario, runs)
+            expected |= words.said_of(runs, asynchronous=scenario.asynchronous)
             if (folder / "checkpoint" / "state").is_dir():
                 expected["state"] = read_state(self._spark, folder / "checkpoint")
         _write(folder, expected)
@@ -169,7 +169,7 @@ class Recorder:
             run["ended"] = "killed"
             run["planned_not_committed"] = int(doomed.stage.reached.read_text("utf-8"))
             runs = [*doomed.runs, run]
-            _write(doomed.stage.folder, {**doomed.expected, **words.said_of(doomed.scenario, runs)})
+            _write(doomed.stage.folder, {**doomed.expected, **words.said_of(runs)})
             print(f"{doomed.stage.folder.name} killed in batch {run['planned_not_committed']}")
         jvm = self._spark.sparkContext._jvm  # noqa: SLF001 - only the JVM knows its process id
         if jvm is None:

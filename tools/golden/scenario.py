@@ -50,6 +50,8 @@ class Needs(StrEnum):
 
     KAFKA = "kafka"
     DELTA = "delta"
+    # Classes of `tools/golden/java`: an operator that Spark has for Scala and Java only.
+    JAVA = "java"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

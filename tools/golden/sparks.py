@@ -4,7 +4,17 @@ The newest patch of each line is taken. A connector is taken in the newest relea
 can be had, which may lag behind: Kafka's for 4.3 and Delta's for 4.3 cannot be had at all.
 """
 
+import subprocess
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+from jgo.maven import MavenContext
+
+from holdfast.run import jars
+
+REPOSITORY = Path(__file__).parent.parent.parent
 
 # pandas 3 and NumPy 2 are too new for the older lines.
 _PANDAS = ("pandas==2.2.3", "numpy==1.26.4")
@@ -74,3 +84,38 @@ SPARKS = (
         delta=False,
     ),
 )
+
+
+def installed(version: str, packages: tuple[str, ...] = ()) -> Path:
+    """The interpreter of a Spark's own virtual environment, made at the first time."""
+    folder = REPOSITORY / ".golden" / version
+    python = folder / "bin" / "python"
+    done = folder / ".installed"
+    wanted = "\n".join((f"pyspark=={version}", *packages))
+    if done.is_file() and done.read_text("utf-8") == wanted:
+        return python
+    print(f"installing pyspark {version}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
+    subprocess.run(  # noqa: S603
+        [str(python), "-m", "pip", "install", "--quiet", *wanted.splitlines()], check=True
+    )
+    done.write_text(wanted, "utf-8")
+    return python
+
+
+def jars_in(python: Path) -> Iterable[Path]:
+    """The jars that the pyspark of an environment ships."""
+    return sorted(python.parent.parent.glob("lib/python*/site-packages/pyspark/jars/*.jar"))
+
+
+def downloaded(wanted: str | tuple[str, ...]) -> Iterable[Path]:
+    """The jars of a set, or of coordinates."""
+    if isinstance(wanted, str):
+        return jars.paths(wanted)
+    maven = MavenContext(repo_cache=jars.cache_folder(), timeout=120)
+    found = []
+    for coordinate in wanted:
+        group, artifact, version = coordinate.split(":")
+        component = maven.project(group, artifact).at_version(version)
+        found.append(component.artifact().resolve())
+    return found

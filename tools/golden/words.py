@@ -1,12 +1,11 @@
 """What Spark's API says of a query: its progress, how it ended, and the settings it had."""
 
 import json
+from collections.abc import Callable, Mapping
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from tools.golden.scenario import Scenario
 
 Json = dict[str, object]
 # What a checkpoint pins, or what changes its format; asked of the session that started the query.
@@ -46,7 +45,7 @@ def run_of(query: StreamingQuery, error: str) -> Json:
     return run
 
 
-def said_of(scenario: Scenario, runs: list[Json]) -> Json:
+def said_of(runs: list[Json], *, asynchronous: bool = False) -> Json:
     """What the runs reported, and the batches they committed.
 
     Spark reports a progress after the batch's commit was written, except with asynchronous
@@ -55,18 +54,18 @@ def said_of(scenario: Scenario, runs: list[Json]) -> Json:
     reported = [
         said for run in runs if isinstance(run["progress"], list) for said in run["progress"]
     ]
-    if not reported or scenario.asynchronous:
+    if not reported or asynchronous:
         return {"runs": runs}
     committed = {said["batchId"] for said in reported if "addBatch" in said["durationMs"]}
     return {"committed": sorted(committed), "runs": runs}
 
 
-def conf_of(spark: SparkSession, scenario: Scenario) -> dict[str, str]:
+def conf_of(get: Callable[[str], str | None], own: Mapping[str, str]) -> dict[str, str]:
     """The settings of a session that matter for a checkpoint, also those at their default."""
     found: dict[str, str] = {}
-    for key in dict.fromkeys((*_CONF, *scenario.conf)):
+    for key in dict.fromkeys((*_CONF, *own)):
         try:
-            found[key] = str(spark.conf.get(key))
+            found[key] = str(get(key))
         except (PySparkException, Py4JJavaError):
             # This version does not know the setting.
             continue

@@ -24,9 +24,10 @@ PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
 OF_3_5_4, LOST_IN = f"spark.databricks.sql.{PRUNE}", SparkVersion(4, 1)
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 _SHUFFLE = "spark.sql.shuffle.partitions"
+_STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
 
-# Checked in the jars of 2.1.3, 2.2.3, 2.3.0, 2.4.0, 3.0.0, 3.1.1, 3.2.0, 3.3.0, 3.4.0, 3.5.3, 3.5.4
-# and 3.5.5, and against checkpoints that later releases wrote.
+# Checked in the source of every release from 2.1.0 to 4.2.0, and against checkpoints that the last
+# release of each minor version wrote.
 PINNED_SINCE: Mapping[str, SparkVersion] = {
     _SHUFFLE: SparkVersion(2, 2),
     "spark.sql.streaming.stateStore.providerClass": SparkVersion(2, 3),
@@ -36,7 +37,7 @@ PINNED_SINCE: Mapping[str, SparkVersion] = {
     "spark.sql.streaming.join.stateFormatVersion": SparkVersion(3, 0),
     "spark.sql.streaming.stateStore.compression.codec": SparkVersion(3, 1),
     "spark.sql.streaming.stateStore.rocksdb.formatVersion": SparkVersion(3, 2),
-    "spark.sql.streaming.statefulOperator.useStrictDistribution": SparkVersion(3, 3),
+    _STRICT: SparkVersion(3, 2),
     "spark.sql.streaming.stateStore.encodingFormat": SparkVersion(4, 0),
     "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion": SparkVersion(4, 2),
     "spark.sql.streaming.stateStore.rowChecksum.enabled": SparkVersion(4, 2),
@@ -45,6 +46,9 @@ PINNED_SINCE: Mapping[str, SparkVersion] = {
     "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": SparkVersion(4, 3),
     "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": SparkVersion(4, 3),
 }
+
+# The first release of the minor version that pins it, where that is not the first of all.
+_FROM_RELEASE = {_STRICT: "3.2.2"}
 
 # Some releases of a minor version pin it and others do not: there it tells, absent it does not.
 _PINNED_WITHIN: Mapping[str, tuple[SparkVersion, str]] = {
@@ -142,9 +146,9 @@ def _lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
     lowest = OLDEST
     telling = {key: since for key, since in PINNED_SINCE.items() if key in settings}
     if telling:
-        key = max(telling, key=telling.__getitem__)
+        key = max(telling, key=lambda one: (telling[one], one in _FROM_RELEASE))
         lowest = telling[key]
-        reasons.append(f"`{key}` is pinned, which Spark {lowest} and later do")
+        reasons.append(f"`{key}` is pinned, which Spark {_release(key)} and later do")
     for key, (since, release) in _PINNED_WITHIN.items():
         if key in settings and since >= lowest:
             lowest = since
@@ -156,16 +160,23 @@ def _lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
 
 
 def _highest(settings: Mapping[str, str], lowest: SparkVersion, reasons: list[str]) -> SparkVersion:
-    absent = {key: since for key, since in PINNED_SINCE.items() if key not in settings}
-    for key, since in absent.items():
-        if since <= lowest:
+    without: dict[str, SparkVersion] = {}
+    for key, since in PINNED_SINCE.items():
+        newest = since if key in _FROM_RELEASE else _VERSIONS[_VERSIONS.index(since) - 1]
+        if key not in settings and newest >= lowest:
+            without[key] = newest
+        elif key not in settings:
             reasons.append(_missing(key, since))
-    later = {key: since for key, since in absent.items() if since > lowest}
-    if not later:
+    if not without:
         return NEWEST
-    key = min(later, key=later.__getitem__)
-    reasons.append(f"`{key}` is not pinned, which Spark {later[key]} and later do")
-    return _VERSIONS[_VERSIONS.index(later[key]) - 1]
+    key = min(without, key=without.__getitem__)
+    reasons.append(f"`{key}` is not pinned, which Spark {_release(key)} and later do")
+    return without[key]
+
+
+def _release(key: str) -> str:
+    """The first release that pins a setting."""
+    return _FROM_RELEASE.get(key, str(PINNED_SINCE[key]))
 
 
 def _missing(key: str, since: SparkVersion) -> str:

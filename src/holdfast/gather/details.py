@@ -7,7 +7,7 @@ which after a purge or with asynchronous progress tracking is not always the num
 from dataclasses import dataclass
 
 from holdfast.errors import BatchMissing, LocationForbidden
-from holdfast.gather import history, origins, progress, runs
+from holdfast.gather import history, origins, progress, runs, timeline
 from holdfast.gather.evidence import Place, query_id, silent
 from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
@@ -78,9 +78,8 @@ def _require(tree: Tree, batch: int, instead: str) -> None:
 
 def _between(place: Place, tree: Tree, earlier: int | None, later: int, told: _Told) -> BatchDetail:
     wanted = [number for number in (earlier, later) if number is not None]
-    committed = later in tree.commits.ids
     hidden = progress.batches(tree).unlisted_log("commits") is not None
-    commits = [later] if committed or hidden else []
+    commits = [later] if later in tree.commits.ids or hidden else []
     entries = progress.read_entries(place.reader, wanted, commits)
     end = entries.offsets.get(BatchId(later))
     start = None if earlier is None else entries.offsets.get(BatchId(earlier))
@@ -96,7 +95,11 @@ def _between(place: Place, tree: Tree, earlier: int | None, later: int, told: _T
         batch=BatchId(later),
         sources=sources,
         settings_changed=_changed(start, end),
-        committed=committed,
+        standing=timeline.standing(
+            BatchId(later),
+            entries,
+            progress.batches(tree, no_commit_log=progress.keeps_no_commits(tree, end)),
+        ),
         unreadable=unreadable,
     )
 

@@ -69,8 +69,9 @@ def evidence(
     found = tree.folded(place.reader, top, told)
     progress.caught_up(place.reader, found)
     seen = _looked(place, found, event_log)
-    batches = progress.batches(found)
     latest = _latest(seen.entries)
+    bare = progress.keeps_no_commits(found, latest[1] if latest else None)
+    batches = progress.batches(found, no_commit_log=bare)
     settings = latest[1].settings if latest else {}
     versions = facts.versions(seen, latest)
     return Evidence(
@@ -84,7 +85,7 @@ def evidence(
         spark_version=facts.spark_version(seen, versions, latest),
         restart_history=facts.restart_history(seen),
         batches=batches,
-        timeline=timeline.recent(found, seen.entries, seen.told.rows, seen.sources),
+        timeline=timeline.recent(found, seen.entries, seen.told.rows, seen.sources, batches),
         settings=settings,
         spark_versions=versions,
         sources=seen.sources,

@@ -72,12 +72,12 @@ def _list_again(reader: Reader, tree: Tree, kind: FileKind) -> None:
     tree.logs[kind].ids.add(ids)
 
 
-def batches(tree: Tree) -> Batches:
+def batches(tree: Tree, *, no_commit_log: bool = False) -> Batches:
     """Which batches the names in the logs tell of."""
     planned, committed = tree.offsets.ids, tree.commits.ids
     hidden = unlisted(tree)
     last = committed.last
-    tail = [] if hidden else planned.tail(_MOST_PENDING)
+    tail = [] if hidden else planned.tail(1 if no_commit_log else _MOST_PENDING)
     return Batches(
         first=_batch(planned.first if planned else committed.first),
         last_planned=_batch(planned.last),
@@ -86,7 +86,17 @@ def batches(tree: Tree) -> Batches:
         offset_spans=tuple(planned),
         commit_spans=tuple(committed),
         unlisted=hidden,
+        no_commit_log=no_commit_log,
     )
+
+
+def keeps_no_commits(tree: Tree, newest: OffsetEntry | None) -> bool:
+    """Whether Spark 2.1 wrote it, which pins no setting and keeps no commit log.
+
+    Continuous mode pins none either, but writes no time.
+    """
+    bare = newest is not None and not newest.settings and newest.timestamp_ms != 0
+    return bare and "commits" not in tree.folders
 
 
 def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.gather import origins, progress
+from holdfast.gather import origins
 from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import BatchSeen, Committed, SourceSeen
+from holdfast.model.evidence import Batches, BatchSeen, Committed, SourceSeen
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import NoOffset, Offset
@@ -27,7 +27,11 @@ _NO_BEFORE = Unknown(reason="the entry before it was not read")
 
 
 def recent(
-    tree: Tree, entries: Entries, rows: Mapping[BatchId, int], sources: Sequence[SourceSeen]
+    tree: Tree,
+    entries: Entries,
+    rows: Mapping[BatchId, int],
+    sources: Sequence[SourceSeen],
+    batches: Batches,
 ) -> tuple[BatchSeen, ...]:
     """The batches whose entries were read, oldest first; `sources` as the newest one has them."""
     ids = sorted({*entries.offsets, *entries.damaged_offsets})
@@ -44,7 +48,7 @@ def recent(
             watermark_ms=entries.offsets[batch].watermark_ms
             if batch in entries.offsets
             else _NO_OFFSETS,
-            standing=_standing(batch, tree, entries),
+            standing=standing(batch, entries, batches),
         )
         for batch in ids
     )
@@ -76,16 +80,16 @@ def _planned(entry: OffsetEntry | None) -> int | Unknown:
     return entry.timestamp_ms if entry.timestamp_ms > 0 else _NO_TIME
 
 
-def _standing(batch: BatchId, tree: Tree, entries: Entries) -> Committed:
+def standing(batch: BatchId, entries: Entries, batches: Batches) -> Committed:
+    """How a planned batch stands."""
     if batch in entries.damaged_offsets:
         return Committed.OFFSETS_UNREADABLE
-    if batch in entries.damaged_commits or _hidden(tree):
+    if batch in entries.damaged_commits or batches.unlisted_log("commits"):
         return Committed.COMMIT_UNREADABLE
-    return Committed.YES if batch in tree.commits.ids else Committed.NO
-
-
-def _hidden(tree: Tree) -> bool:
-    return any(one.path == "commits" for one in progress.unlisted(tree))
+    if batches.no_commit_log:
+        return Committed.NO if batch in batches.pending else Committed.UNLOGGED
+    held = any(span.first <= batch <= span.last for span in batches.commit_spans)
+    return Committed.YES if held else Committed.NO
 
 
 _Count = tuple[int | Unknown, str]

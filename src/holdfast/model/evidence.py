@@ -81,7 +81,8 @@ class Batches:
 
     `pending` are the batches that are planned and not committed, above the last committed one.
     Spark re-runs only the last of them. `unlisted` are the logs whose names cannot be had: of these
-    batches nothing is known.
+    batches nothing is known. Where Spark 2.1 wrote, there is `no_commit_log`: a batch is done when
+    the one after it is planned, and only the last is pending.
     """
 
     first: BatchId | None
@@ -91,6 +92,7 @@ class Batches:
     offset_spans: tuple[Span, ...]
     commit_spans: tuple[Span, ...]
     unlisted: tuple[UnreadableFile, ...] = ()
+    no_commit_log: bool = False
 
     def unlisted_log(self, name: str) -> UnreadableFile | None:
         """The log of a name, if it cannot be listed."""
@@ -102,6 +104,7 @@ class Committed(StrEnum):
 
     YES = "committed"
     NO = "pending"
+    UNLOGGED = "done"
     COMMIT_UNREADABLE = "commit unreadable"
     OFFSETS_UNREADABLE = "offsets unreadable"
 
@@ -303,7 +306,7 @@ class BatchDetail:
     batch: BatchId
     sources: tuple[SourceSeen, ...]
     settings_changed: Mapping[str, tuple[str, str]]
-    committed: bool
+    standing: Committed
     unreadable: tuple[UnreadableFile, ...]
 
 

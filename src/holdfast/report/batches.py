@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.evidence import BatchDetail
+from holdfast.model.evidence import BatchDetail, Committed
 from holdfast.model.json import Json
 from holdfast.report import document, redact, text
 from holdfast.report.text import Line, Part, Style
@@ -22,7 +22,7 @@ def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
             "compared": compared,
             "after": detail.after,
             "batch": detail.batch,
-            "committed": detail.committed,
+            "committed": detail.standing in (Committed.YES, Committed.UNLOGGED),
             "sources": [document.source(one) for one in detail.sources],
             "settings_changed": {
                 key: {"from": redact.setting(key, old), "to": redact.setting(key, new)}
@@ -34,7 +34,7 @@ def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
 
 
 def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
-    standing = Part("committed", Style.GOOD) if detail.committed else Part("pending", Style.CAREFUL)
+    standing = Part(detail.standing.value, text.STANDINGS[detail.standing])
     itself = compared and detail.after == detail.batch
     if itself:
         yield (Part(f"nothing lies between batch {detail.batch} and itself; it is "), standing)

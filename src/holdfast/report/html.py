@@ -26,6 +26,7 @@ _MOST_BATCHES = 101
 _MOST_LISTED = 12
 _STANDINGS = {
     Committed.YES: "good",
+    Committed.UNLOGGED: "good",
     Committed.NO: "careful",
     Committed.COMMIT_UNREADABLE: "bad",
     Committed.OFFSETS_UNREADABLE: "bad",
@@ -102,7 +103,7 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
                 value=ms or 0,
                 label=str(one.batch),
                 title=f"batch {one.batch}: {words.duration(ms)}" if ms is not None else "pending",
-                style="bar" if one.standing is Committed.YES else "bar careful",
+                style="bar" if _STANDINGS[one.standing] == "good" else "bar careful",
             )
             for one, ms in took
         ]

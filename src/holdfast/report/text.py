@@ -55,8 +55,9 @@ class Part:
 Line = tuple[Part, ...]
 
 _LEVELS = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
-_STANDINGS = {
+STANDINGS = {
     Committed.YES: Style.GOOD,
+    Committed.UNLOGGED: Style.GOOD,
     Committed.NO: Style.CAREFUL,
     Committed.COMMIT_UNREADABLE: Style.BAD,
     Committed.OFFSETS_UNREADABLE: Style.BAD,
@@ -118,7 +119,7 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
     yield (
         Part("Batches", Style.HEAD),
         Part(
-            f"  {words.spans(batches.offset_spans)} planned, {_commits(batches)} committed",
+            f"  {words.spans(batches.offset_spans)} planned, {_commits(batches)}",
             Style.DIM,
         ),
     )
@@ -126,8 +127,10 @@ def _batches(evidence: Evidence) -> Iterator[Line]:
 
 
 def _commits(batches: Batches) -> str:
+    if batches.no_commit_log:
+        return "no commit log"
     hidden = batches.unlisted_log("commits") is not None
-    return "not known which" if hidden else words.spans(batches.commit_spans)
+    return f"{'not known which' if hidden else words.spans(batches.commit_spans)} committed"
 
 
 def _timeline(shown: Sequence[BatchSeen]) -> Iterator[Line]:
@@ -152,7 +155,7 @@ def _timeline(shown: Sequence[BatchSeen]) -> Iterator[Line]:
         style = Style.DIM if one is None else Style.PLAIN
         yield (
             Part(f"  {batch}  {planned}  ", style),
-            Part(standing, style if one is None else _STANDINGS[one.standing]),
+            Part(standing, style if one is None else STANDINGS[one.standing]),
             Part(f"  {consumed}  {took}  ", style),
             Part("" if one is None else _bar(rows.took_ms(one), longest), Style.DIM),
         )

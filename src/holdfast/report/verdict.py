@@ -148,6 +148,12 @@ def _of_pending(batches: Batches, planned: int) -> Verdict:
             level=Level.GOOD, text=f"at rest: batch {planned} is committed, nothing is pending"
         )
     first, last = batches.pending[0], batches.pending[-1]
+    if batches.no_commit_log:
+        return Verdict(
+            level=Level.CAREFUL,
+            text=f"whether batch {last} has ended is not known, as Spark 2.1 keeps no commit log: a"
+            " restart runs it again over the same range",
+        )
     text = (
         f"batch {last} is planned and not committed: it runs now, or a restart runs it again over"
         " the same range"

@@ -63,11 +63,15 @@ def _pending(seen: Seen, planned: int) -> Finding:
         if exact
         else "a sink that cannot tell it from a new one may hold it twice"
     )
+    why = (
+        f"Whether batch {planned} has ended is not known, as Spark 2.1 keeps no commit log"
+        if seen.evidence.batches.no_commit_log
+        else f"Batch {planned} is planned and not committed"
+    )
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE if exact else Severity.UNDEFINED,
-        text=f"Batch {planned} is planned and not committed: a start runs it again over exactly"
-        f" its range; {end}.",
+        text=f"{why}: a start runs it again over exactly its range; {end}.",
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
