@@ -77,7 +77,7 @@ soak: setup ## the demo with more kills and other seeds, from files and from Kaf
 		$(BIN)/holdfast demo --seed $$seed --kills 6 --json --kafka $(ARGS) || exit 1; \
 	done
 
-golden: setup ## have Spark 3.5 to 4.3 write tests/checkpoints anew (an hour, and 4 GB in .golden)
+golden: setup ## have Spark 2.1 to 4.3 write tests/checkpoints anew (an hour, 6 GB in .golden, a JDK and a Java 8)
 	@$(BIN)/python -m tools.golden $(ARGS)
 
 lock: setup ## resolve requirements.in and the jars anew

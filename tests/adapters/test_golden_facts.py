@@ -248,6 +248,16 @@ def test_a_commit_that_is_lost_is_a_pending_batch(tmp_path: Path) -> None:
         assert list(found.batches.pending) == [last]
 
 
+def test_every_restart_of_spark_2_1_runs_the_last_batch_again() -> None:
+    """As `inspect` says of a checkpoint without a commit log; later ones go on with the next."""
+    for golden in (one for one in GOLDEN if one.scenario in ("files-union", "aggregate-hdfs")):
+        runs = said(golden, "runs")
+        assert isinstance(runs, list)
+        before = max(one["batchId"] for one in runs[0]["progress"] if one["numInputRows"])
+        first = runs[1]["progress"][0]["batchId"]
+        assert (first == before) == (_line(golden) == (2, 1)), golden
+
+
 def test_a_stateless_query_has_no_stateful_operators() -> None:
     plain = [one for one in GOLDEN if one.scenario == "files-union"]
     assert plain

@@ -94,7 +94,12 @@ def _pipeline(spark: Spark) -> list[str]:
 
 
 def _can(spark: Spark, scenario: Scenario) -> bool:
-    had = {Needs.KAFKA: spark.kafka, Needs.DELTA: spark.delta, Needs.JAVA: True}
+    had = {
+        Needs.KAFKA: spark.kafka,
+        Needs.DELTA: spark.delta,
+        Needs.ICEBERG: bool(spark.iceberg),
+        Needs.JAVA: True,
+    }
     return scenario.since <= version_of(spark.version) <= scenario.until and (
         scenario.needs is None or had[scenario.needs]
     )
@@ -108,6 +113,8 @@ def _recorded(spark: Spark, part: Part, scenarios: Sequence[Scenario]) -> list[s
     with _broker(scenarios) as kafka:
         if any(scenario.needs is not None for scenario in scenarios):
             found = [*sparks.downloaded(spark.jars), _classes(spark, python)]
+            if any(scenario.needs is Needs.ICEBERG for scenario in scenarios):
+                found += sparks.downloaded((spark.iceberg,))
             command += ["--jars", ",".join(str(path) for path in found)]
         if spark.delta and any(scenario.needs is Needs.DELTA for scenario in scenarios):
             command += ["--delta"]

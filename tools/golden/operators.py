@@ -7,6 +7,7 @@ what Python has of them is `applyInPandasWithState`. A name ends with the provid
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 from pyspark.sql import DataFrame
@@ -24,6 +25,9 @@ from tools.golden.scenario import (
     Stage,
     json_files,
 )
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JVMView
 
 Query = Callable[[Stage], DataStreamWriter]
 PROVIDERS: Mapping[str, Mapping[str, str]] = {
@@ -108,9 +112,10 @@ def _apply_in_pandas(stage: Stage) -> DataStreamWriter:
 
 def _groups(method: str, rows: DataFrame) -> DataStreamWriter:
     """A stream through one of the operators in `java/holdfast/golden/Groups.java`."""
-    context = rows.sparkSession.sparkContext
-    groups = context._jvm.holdfast.golden.Groups  # noqa: SLF001 - pyspark has no other way to Java
-    return noop(DataFrame(getattr(groups, method)(rows._jdf), rows.sparkSession))  # noqa: SLF001
+    # pyspark has no other way to classes of Java.
+    jvm = cast("JVMView", rows.sparkSession.sparkContext._jvm)  # noqa: SLF001
+    grouped = getattr(jvm.holdfast.golden.Groups, method)(rows._jdf)  # noqa: SLF001
+    return noop(DataFrame(grouped, rows.sparkSession))
 
 
 def _map_groups(stage: Stage) -> DataStreamWriter:

@@ -50,6 +50,7 @@ class Needs(StrEnum):
 
     KAFKA = "kafka"
     DELTA = "delta"
+    ICEBERG = "iceberg"
     # Classes of `tools/golden/java`: an operator that Spark has for Scala and Java only.
     JAVA = "java"
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tools.golden.scenario import (
+    ROOT,
     Needs,
     Paced,
     Scenario,
@@ -18,6 +19,7 @@ from tools.golden.scenario import (
 )
 
 _SOCKET_PORT = 29099
+_TABLE = "lake.db.events"
 _LINES = "one\ntwo\nthree\n"
 
 
@@ -145,6 +147,20 @@ def _delta(stage: Stage) -> DataStreamWriter:
     return frame.writeStream.format("delta").option("path", str(stage.sink))
 
 
+def _feed_iceberg(stage: Stage) -> None:
+    if stage.run == 0:
+        stage.spark.sql(f"DROP TABLE IF EXISTS {_TABLE}")
+        stage.spark.sql(f"CREATE TABLE {_TABLE} (id BIGINT) USING iceberg")
+    for number in range(2):
+        rows = stage.spark.range(number * 10, number * 10 + 3).coalesce(1)
+        rows.writeTo(_TABLE).append()
+
+
+def _iceberg(stage: Stage) -> DataStreamWriter:
+    reader = stage.spark.readStream.format("iceberg")
+    return _noop(reader.option("streaming-max-files-per-micro-batch", 1).load(_TABLE))
+
+
 def _python_source(stage: Stage) -> DataStreamWriter:
     # Late: the module needs Spark 4.
     from tools.golden.python_source import CounterSource  # noqa: PLC0415
@@ -245,6 +261,18 @@ SCENARIOS = (
         query=_delta,
         feed=_feed_delta,
         needs=Needs.DELTA,
+    ),
+    Scenario(
+        name="iceberg",
+        about="an Iceberg table to noop",
+        query=_iceberg,
+        feed=_feed_iceberg,
+        conf={
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": str(ROOT / "scratch" / "lake"),
+        },
+        needs=Needs.ICEBERG,
     ),
     Scenario(
         name="python-source",

@@ -38,6 +38,8 @@ class Spark:
     jars: str | tuple[str, ...]
     kafka: bool
     delta: bool
+    # A jar that is complete by itself.
+    iceberg: str = ""
 
 
 SPARKS = (
@@ -54,6 +56,7 @@ SPARKS = (
         ),
         kafka=True,
         delta=True,
+        iceberg="org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",
     ),
     Spark(
         version="4.0.5",
@@ -61,6 +64,7 @@ SPARKS = (
         jars="spark-4.0",
         kafka=True,
         delta=True,
+        iceberg="org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
     ),
     Spark(
         version="4.1.4",
@@ -68,6 +72,7 @@ SPARKS = (
         jars="spark-4.1",
         kafka=True,
         delta=True,
+        iceberg="org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     ),
     Spark(
         version="4.2.1",
