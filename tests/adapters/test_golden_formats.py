@@ -71,8 +71,9 @@ def test_there_are_checkpoints() -> None:
 def test_every_file_is_known_and_read(golden: Golden) -> None:
     seen = 0
     for path, file in files(golden):
-        # Iceberg's source keeps where it began in a folder of its own.
-        own = golden.scenario == "iceberg" and file.kind is FileKind.SOURCE_PRIVATE
+        # Iceberg keeps where it began in a folder of its own, Kinesis where it was left.
+        private = file.kind is FileKind.SOURCE_PRIVATE
+        own = private and golden.scenario in {"iceberg", "kinesis"}
         assert own or file.kind not in {FileKind.FOREIGN, FileKind.SOURCE_PRIVATE}, path
         decode = source_start.decode if own else DECODERS.get(file.kind)
         found = decode(path.read_bytes()) if decode else None

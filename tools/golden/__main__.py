@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from tools.golden import java, old_queries, old_record, pipelines, readme, sparks
+from tools.golden import java, kinesalite, old_queries, old_record, pipelines, readme, sparks
 from tools.golden.old_queries import OldScenario
 from tools.golden.old_sparks import OLD_SPARKS, OldSpark
 from tools.golden.record import SCENARIOS
@@ -60,13 +60,15 @@ def _old(spark: OldSpark, names: frozenset[str]) -> list[str]:
         for scenario in old_queries.SCENARIOS
         if scenario.since <= version_of(spark.version)
         and (spark.delta or not scenario.needs_delta)
+        and (spark.kinesis or not scenario.needs_kinesis)
         and (not names or scenario.name in names)
     ]
     if not chosen:
         return []
     print(f"Spark {spark.version}: {len(chosen)} scenarios", flush=True)
-    with _broker(chosen) as kafka:
-        old_record.record(spark, chosen, kafka)
+    wanted = any(scenario.needs_kinesis for scenario in chosen)
+    with _broker(chosen) as kafka, kinesalite.running() if wanted else nullcontext("") as kinesis:
+        old_record.record(spark, chosen, kafka=kafka, kinesis=kinesis)
     return _left_out(spark.version, chosen)
 
 

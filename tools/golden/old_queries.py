@@ -3,6 +3,7 @@
 Queries are asked of the JVM itself, mostly in SQL: the Python of those Sparks does not load here.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ class OldStage:
     folder: Path
     run: int
     kafka: str
+    kinesis: str
 
     @property
     def checkpoint(self) -> Path:
@@ -151,6 +153,37 @@ def _feed_kafka(stage: OldStage) -> None:
     producer.close()
 
 
+def _feed_kinesis(stage: OldStage) -> None:
+    """Two shards, and rows for a run."""
+    of = stage.jvm.of
+    # The connector brings Amazon's client, and the server does not know Amazon's own encoding.
+    inside = "org.apache.spark.sql.kinesis.shaded.amazonaws"
+    of.java.lang.System.setProperty(f"{inside}.sdk.disableCbor", "true")
+    amazon = of.org.apache.spark.sql.kinesis.shaded.amazonaws
+    user = amazon.auth.BasicAWSCredentials("golden", "golden")
+    client = amazon.services.kinesis.AmazonKinesisClient(user)
+    client.setEndpoint(stage.kinesis)
+    if stage.run == 0:
+        client.createStream("events", 2)
+        while client.describeStream("events").getStreamDescription().getStreamStatus() != "ACTIVE":
+            time.sleep(0.1)
+    for number in range(10):
+        row = of.java.nio.ByteBuffer.wrap(f"row {number}".encode())
+        client.putRecord("events", row, str(number))
+
+
+def _kinesis(stage: OldStage) -> JavaObject:
+    return stage.stream(
+        "kinesis",
+        streamName="events",
+        endpointUrl=stage.kinesis,
+        region="us-east-1",
+        awsAccessKeyId="golden",
+        awsSecretKey="golden",
+        startingposition="TRIM_HORIZON",
+    )
+
+
 def _feed_delta(stage: OldStage) -> None:
     for number in range(2):
         rows = stage.session.range(number * 10, number * 10 + 3).toDF().coalesce(1)
@@ -204,6 +237,7 @@ class OldScenario:
     since: Version = (2, 1)
     topics: Mapping[str, int] = field(default_factory=dict)
     needs_delta: bool = False
+    needs_kinesis: bool = False
     killed: bool = False
 
 
@@ -265,6 +299,14 @@ SCENARIOS = (
         feed=_feed_kafka,
         topics={"events": 2, "payments": 1, "out": 1},
         since=(2, 2),
+    ),
+    OldScenario(
+        name="kinesis",
+        about="a Kinesis stream of two shards",
+        query=_kinesis,
+        feed=_feed_kinesis,
+        pace=Paced(every="3 seconds"),
+        needs_kinesis=True,
     ),
     OldScenario(
         name="delta-to-delta",

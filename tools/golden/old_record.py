@@ -24,14 +24,18 @@ _DELTA_INSISTS = (3, 3)
 Json = dict[str, object]
 
 
-def record(spark: OldSpark, scenarios: Sequence[OldScenario], kafka: str) -> None:
+def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kinesis: str) -> None:
     """All in one JVM; those that are to be killed come last, and end with it."""
     scratch = ROOT / "scratch" / spark.version
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     with running(spark, scratch) as jvm:
         recorder = _Recorder(
-            spark=spark, jvm=jvm, session=_session(spark, jvm, scratch), kafka=kafka
+            spark=spark,
+            jvm=jvm,
+            session=_session(spark, jvm, scratch),
+            kafka=kafka,
+            kinesis=kinesis,
         )
         for scenario in sorted(scenarios, key=lambda one: one.killed):
             begun = time.monotonic()
@@ -82,11 +86,14 @@ class _Doomed:
 class _Recorder:
     """Runs scenarios one after another, and holds the runs that are to be killed."""
 
-    def __init__(self, *, spark: OldSpark, jvm: Jvm, session: JavaObject, kafka: str) -> None:
+    def __init__(
+        self, *, spark: OldSpark, jvm: Jvm, session: JavaObject, kafka: str, kinesis: str
+    ) -> None:
         self._spark = spark
         self._jvm = jvm
         self._session = session
         self._kafka = kafka
+        self._kinesis = kinesis
         self._doomed: list[_Doomed] = []
 
     def record(self, scenario: OldScenario) -> None:
@@ -104,6 +111,7 @@ class _Recorder:
                     folder=folder,
                     run=number,
                     kafka=self._kafka,
+                    kinesis=self._kinesis,
                 )
                 scenario.feed(stage)
                 query = self._started(scenario, stage)

@@ -21,6 +21,7 @@ from holdfast.run import jars
 # part of what a checkpoint holds.
 _CLIENT = "org.apache.kafka:kafka-clients:2.8.2"
 _POOL = "org.apache.commons:commons-pool2:2.11.1"
+_KINESIS = "com.qubole.spark:spark-sql-kinesis_2.12:1.2.0_spark-3.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,11 @@ class OldSpark:
     def delta(self) -> bool:
         """Whether there is a Delta for it."""
         return any(jar.startswith("io.delta:") for jar in self.jars)
+
+    @property
+    def kinesis(self) -> bool:
+        """Whether there is a connector of Kinesis for it."""
+        return _KINESIS in self.jars
 
 
 def _whole(version: str, *more: str) -> OldSpark:
@@ -60,7 +66,7 @@ OLD_SPARKS = (
     _whole("2.2.3"),
     _whole("2.3.4"),
     _whole("2.4.8", "io.delta:delta-core_2.11:0.6.1"),
-    _beside("3.0.3", "io.delta:delta-core_2.12:0.8.0", kafka="3.0.2"),
+    _beside("3.0.3", "io.delta:delta-core_2.12:0.8.0", _KINESIS, kafka="3.0.2"),
     _beside("3.1.3", "io.delta:delta-core_2.12:1.0.1"),
     _beside(
         "3.2.4", "io.delta:delta-core_2.12:2.0.2", "io.delta:delta-storage:2.0.2", kafka="3.2.1"

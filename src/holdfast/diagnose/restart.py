@@ -27,7 +27,7 @@ from holdfast.diagnose import (
 )
 from holdfast.diagnose.spark_version import NEWEST
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, Known
+from holdfast.model.evidence import Evidence, Known, SourceSeen
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset
@@ -42,7 +42,7 @@ from holdfast.model.restart import (
 from holdfast.model.source_offset import FileOffset
 from holdfast.model.spark_version import SparkVersion
 
-_DECIDED = Unknown(reason="the source decides when the batch is planned")
+_DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
 _NAME = re.compile(r"\w+")
 _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
@@ -211,9 +211,13 @@ def _log_offset(offset: Json) -> int:
 
 def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
     described = {one.name: one.described for one in evidence.sources}
+    opened = {one.name: one for one in evidence.sources if one.open_ended}
     starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
     for source in following.end.sources:
         told = described.get(source.source, "")
+        if source.source in opened:
+            yield _open_range(opened[source.source], rerun=following.rerun)
+            continue
         start = starts.get(source.source)
         end = source.offset if following.rerun else _DECIDED
         consumed = source_offset.between(
@@ -227,6 +231,17 @@ def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
             end=end,
             consumed=consumed if following.rerun else _DECIDED,
         )
+
+
+def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
+    """From where a source reads whose entries say where a batch begins; to where, nothing says."""
+    return SourceRange(
+        source=source.name,
+        kind=source.kind,
+        start=source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at,
+        end=_DECIDED,
+        consumed=_DECIDED,
+    )
 
 
 def _watermark(evidence: Evidence, following: _Next) -> int | Unknown:

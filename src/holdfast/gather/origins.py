@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from holdfast.decode import file_source_log, source_offset, source_start
+from holdfast.gather import kinesis
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
@@ -59,6 +60,9 @@ def seen(
             if before is None and planned[0] > 0
             else _start(earlier.get(source.source), first, named)
         )
+        if kinesis.logs_beginnings(source.offset):
+            found.append(_of_kinesis(reader, source, before, planned, told))
+            continue
         consumed = source_offset.between(start, end)
         found.append(
             SourceSeen(
@@ -77,6 +81,38 @@ def seen(
             )
         )
     return tuple(found), tuple(unreadable)
+
+
+def _of_kinesis(
+    reader: Reader, source: SourceOffset, before: Planned | None, planned: Planned, told: str
+) -> SourceSeen:
+    """A source whose entry says where its batch began; the rest is in files of its own."""
+    start: Json | Unknown = source.offset
+    earlier = _by_name(before[1].sources).get(source.source) if before else None
+    if before and earlier and before[0] + 1 < planned[0]:
+        start = kinesis.left_at(reader, earlier)
+    elif before and before[0] == planned[0]:
+        start = kinesis.left_at(reader, source)
+    left = kinesis.left_at(reader, source)
+    # Its own entry tells where it begins, also where the one before it is gone.
+    after = before[0] if before else BatchId(planned[0] - 1) if planned[0] else None
+    consumed = kinesis.between(start, left, source.offset)
+    return SourceSeen(
+        name=source.source,
+        batch=planned[0],
+        after=after,
+        kind=consumed.source,
+        or_kinds=(),
+        described=told,
+        offset=source_offset.decode(source.offset, described=told),
+        raw=source.offset,
+        began=None,
+        consumed=consumed,
+        files=(),
+        read_from=(f"offsets/{planned[0]}", *kinesis.files(source)),
+        open_ended=True,
+        left_at=left,
+    )
 
 
 def _or_kinds(offset: Offset) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.gather import origins
+from holdfast.gather import kinesis, origins
 from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
@@ -108,6 +108,9 @@ def _counted(
         entry = entries.offsets.get(batch)
         if entry is None:
             found[batch], before = (_NO_OFFSETS, ""), None
+            continue
+        if any(kinesis.logs_beginnings(one.offset) for one in entry.sources):
+            found[batch], before = (kinesis.NOT_LOGGED, ""), None
             continue
         ends = {
             one.source: source_offset.decode(one.offset, described=told.get(one.source, ""))

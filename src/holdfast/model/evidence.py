@@ -132,7 +132,8 @@ class SourceSeen:
     """One source: where it stands, and what it gave between the ends of two batches.
 
     `batch` is the last of the range, `after` the one before it. `or_kinds` are other sources that
-    write offsets of the same shape, where nothing tells which.
+    write offsets of the same shape, where nothing tells which. Of an `open_ended` source `offset`
+    and `raw` are where the batch began, and `left_at` is where it ended, if that is known.
     """
 
     name: str
@@ -147,6 +148,8 @@ class SourceSeen:
     consumed: Consumed
     files: tuple[str, ...]
     read_from: tuple[str, ...]
+    open_ended: bool = False
+    left_at: "Json | Unknown" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,7 +231,8 @@ class Change(StrEnum):
     """How one partition of a source moved between two offsets.
 
     CHANGED is for positions that have no order: another snapshot of a table, any opaque JSON.
-    START_UNKNOWN is for an end whose start is in no entry any more.
+    START_UNKNOWN is for an end whose start is in no entry any more, END_UNKNOWN for the start of a
+    batch of Kinesis that has not told where it ended.
     """
 
     UNCHANGED = "unchanged"
@@ -241,6 +242,7 @@ class Change(StrEnum):
     WENT_BACK = "went back"
     CHANGED = "changed"
     START_UNKNOWN = "start unknown"
+    END_UNKNOWN = "end unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,8 @@ def _sentence(diagnosis: Diagnosis) -> str:
 def _what(restart: Restart) -> str:
     if isinstance(restart.batch, Unknown):
         return f"cannot be told: {restart.batch.reason}"
+    if restart.rerun and any(isinstance(one.end, Unknown) for one in restart.ranges):
+        return f"runs batch {restart.batch} again, from where it began to what there is then"
     if restart.rerun:
         return f"runs batch {restart.batch} again, over the same range"
     if restart.runs is Runs.SURELY:

@@ -38,7 +38,8 @@ class Verdict:
 
 def of(evidence: Evidence) -> Verdict:
     """How the checkpoint stands."""
-    standing = of_batches(evidence.batches)
+    opened = [one.kind for one in evidence.sources if one.open_ended]
+    standing = of_batches(evidence.batches, open_ended=opened[0] if opened else "")
     if standing.level is Level.BAD:
         return standing
     fails = _fails(evidence)
@@ -92,8 +93,11 @@ def _unread(evidence: Evidence) -> list[str]:
     return told
 
 
-def of_batches(batches: Batches) -> Verdict:
-    """How the checkpoint stands, by the names in its two logs alone."""
+def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
+    """How the checkpoint stands, by the names in its two logs alone.
+
+    `open_ended` is the kind of a source, if there is one, that logs no end of a batch.
+    """
     planned, committed = batches.last_planned, batches.last_committed
     if batches.unlisted:
         return _of_unlisted(batches, batches.unlisted[0])
@@ -110,7 +114,12 @@ def of_batches(batches: Batches) -> Verdict:
         )
     if planned > 0 and not _holds(batches.offset_spans, planned - 1):
         return _of_gap(batches, planned)
-    return _of_pending(batches, planned)
+    again = (
+        f"again from where it began, to what {open_ended} holds then"
+        if open_ended
+        else "again over the same range"
+    )
+    return _of_pending(batches, planned, again)
 
 
 def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
@@ -142,7 +151,7 @@ def _holds(spans: Sequence[Span], number: int) -> bool:
     return any(span.first <= number <= span.last for span in spans)
 
 
-def _of_pending(batches: Batches, planned: int) -> Verdict:
+def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:
     if not batches.pending:
         return Verdict(
             level=Level.GOOD, text=f"at rest: batch {planned} is committed, nothing is pending"
@@ -152,11 +161,10 @@ def _of_pending(batches: Batches, planned: int) -> Verdict:
         return Verdict(
             level=Level.CAREFUL,
             text=f"whether batch {last} has ended is not known, as Spark 2.1 keeps no commit log: a"
-            " restart runs it again over the same range",
+            f" restart runs it {again}",
         )
     text = (
-        f"batch {last} is planned and not committed: it runs now, or a restart runs it again over"
-        " the same range"
+        f"batch {last} is planned and not committed: it runs now, or a restart runs it {again}"
         if first == last
         else f"batches {first} to {last} are planned and not committed: a restart runs only batch"
         f" {last}, and counts the others as done"

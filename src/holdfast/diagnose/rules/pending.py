@@ -1,7 +1,7 @@
 """Stage 3: is a batch planned and not committed?
 
 Spark runs exactly the last planned batch again, over its logged range, and takes every batch before
-it for done.
+it for done. Of Kinesis only the beginning is logged.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _pending(seen: Seen, planned: int) -> Finding:
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE if exact else Severity.UNDEFINED,
-        text=f"{why}: a start runs it again over exactly its range; {end}.",
+        text=f"{why}: a start runs it again {_range(seen)}; {end}.",
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
@@ -79,6 +79,13 @@ def _pending(seen: Seen, planned: int) -> Finding:
             f"look whether the sink holds rows of batch {planned} before it is started",
         ),
     )  # fmt: skip
+
+
+def _range(seen: Seen) -> str:
+    opened = [one.kind for one in seen.evidence.sources if one.open_ended]
+    if not opened:
+        return "over exactly its range"
+    return f"from where it began, to what {opened[0]} holds then, since no end of it is logged"
 
 
 def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
