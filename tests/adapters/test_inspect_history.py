@@ -13,6 +13,7 @@ from tests.golden import golden
 from tests.looking import evidence
 
 from holdfast.gather import event_logs
+from holdfast.model.batch import Unknown
 
 
 def _log_of(place: Path, progress_: list[dict[str, object]]) -> str:
@@ -56,6 +57,18 @@ def test_rows_of_the_state_are_told_only_by_the_last_batch(
     told = {"batchId": last + batch, **state, **_sourced(read)}
     (found,) = evidence(location, event_log=_log_of(tmp_path / "log", [told])).operators
     assert (found.rows if isinstance(found.rows, int) else None) == rows
+
+
+def test_an_event_log_that_does_not_tell_the_output_mode_is_not_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    location = files.write(tmp_path / "c")
+    silent = evidence(location).output_mode
+    told = evidence(location, event_log=_log_of(tmp_path / "log", [{"batchId": 1}])).output_mode
+    assert isinstance(silent, Unknown)
+    assert isinstance(told, Unknown)
+    assert silent.reason.endswith("`--event-log PATH` would")
+    assert told.reason.endswith("what is told of its runs does not either")
 
 
 def test_of_a_batch_that_ran_again_with_other_rows_the_later_run_counts(tmp_path: Path) -> None:

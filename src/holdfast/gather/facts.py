@@ -28,6 +28,7 @@ from holdfast.model.spark_version import VersionRange
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"
+_NOR_RUNS = ", and what is told of its runs does not either"
 _SECOND = 2
 _PAST = Unknown(reason="no offset entry can be read")
 
@@ -83,9 +84,9 @@ def sink(seen: Seen) -> Fact[str]:
 
 def _not_told(seen: Seen) -> Unknown:
     silent = seen.told.log_silent
-    return Unknown(
-        reason=_NOT_TOLD + (f", and the event log given {silent}" if silent else _WOULD_TELL)
-    )
+    if silent:
+        return Unknown(reason=f"{_NOT_TOLD}, and the event log given {silent}")
+    return Unknown(reason=_NOT_TOLD + (_NOR_RUNS if seen.told.starts else _WOULD_TELL))
 
 
 def output_mode(seen: Seen) -> Fact[str]:

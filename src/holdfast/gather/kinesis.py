@@ -32,7 +32,8 @@ _ENDED = "SHARD_END"
 
 def logs_beginnings(offset: Json) -> bool:
     """Whether this is an offset of the open connectors: an object; that of Databricks is a list."""
-    return isinstance(offset, Mapping) and isinstance(source_offset.decode(offset), KinesisOffset)
+    shaped = isinstance(offset, Mapping) and "metadata" in offset
+    return shaped and isinstance(source_offset.decode(offset), KinesisOffset)
 
 
 def left_at(reader: Reader, source: SourceOffset) -> "Json | Unknown":
