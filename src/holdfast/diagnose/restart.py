@@ -89,7 +89,7 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
     error = error or _first(_of_batch(evidence, how, following), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous
-    later = () if ends else tuple(_of_later(evidence, following))
+    later = () if ends else tuple(_of_later(evidence, following, how.spark))
     later = tuple(spark_errors.as_raised(one, how.spark) for one in later)
     return Restart(
         starting=how,
@@ -166,15 +166,15 @@ def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[S
         yield from start_errors.of_new_entries(evidence, following.batch)
         yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
     yield from state_load.errors(evidence, how, following.batch)
-    yield from start_errors.of_commit(evidence, following.batch)
+    yield from start_errors.of_commit(evidence, following.batch, how.spark)
 
 
-def _of_later(evidence: Evidence, following: _Next) -> Iterator[StartError]:
+def _of_later(evidence: Evidence, following: _Next, spark: SparkVersion) -> Iterator[StartError]:
     """What stops the batches after it."""
     if following.rerun:
         after = BatchId(following.batch + 1)
         yield from source_errors.of_logs_behind(evidence, after, following.end)
-    yield from start_errors.of_later_batches(evidence, following.batch)
+    yield from start_errors.of_later_batches(evidence, following.batch, spark)
 
 
 def _asynchronous(error: StartError) -> StartError:

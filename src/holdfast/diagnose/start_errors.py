@@ -14,7 +14,10 @@ from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting
 from holdfast.model.spark_version import SparkVersion
 
+_V2_2 = SparkVersion(2, 2)
 _V4_0, _V4_1, _V4_2 = SparkVersion(4, 0), SparkVersion(4, 1), SparkVersion(4, 2)
+COMMITS_NOTICED = SparkVersion(3, 1)
+"""From here on Spark looks whether the commit that it is about to write is there already."""
 _MOST_WATCHED = 1000
 _BEGINNING = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
@@ -193,15 +196,20 @@ def _of_entry_before(evidence: Evidence, batch: BatchId) -> Iterator[StartError]
 def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId | None:
     """The offset entry that a batch begins at, or None for the beginning.
 
-    It is the number before; with asynchronous tracking the one before on disk.
+    It is the number before; with asynchronous tracking the one before on disk. Without it, Spark
+    2.1 begins at the beginning.
     """
-    if planned == 0:
+    if planned == 0 or (how.spark < _V2_2 and not _holds_offsets(evidence, planned - 1)):
         return None
     if not how.asynchronous:
         return BatchId(planned - 1)
     spans = evidence.batches.offset_spans
     below = [min(span.last, planned - 1) for span in spans if span.first < planned]
     return BatchId(max(below)) if below else None
+
+
+def _holds_offsets(evidence: Evidence, batch: int) -> bool:
+    return any(span.first <= batch <= span.last for span in evidence.batches.offset_spans)
 
 
 def of_new_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
@@ -215,10 +223,11 @@ def of_new_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
         yield spark_errors.checksum(f"offsets/{batch}", batch, Stage.PLANNING)
 
 
-def of_commit(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+def of_commit(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Iterator[StartError]:
     """A commit that is there already, or the checksum of one that was."""
     path = f"commits/{batch}"
-    if any(span.first <= batch <= span.last for span in evidence.batches.commit_spans):
+    noticed = spark >= COMMITS_NOTICED
+    if noticed and any(span.first <= batch <= span.last for span in evidence.batches.commit_spans):
         yield spark_errors.error(
             "CONCURRENT_STREAM_LOG_UPDATE",
             ("SparkException",),
@@ -231,7 +240,9 @@ def of_commit(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
         yield spark_errors.checksum(path, batch, Stage.COMMITTING)
 
 
-def of_later_batches(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+def of_later_batches(
+    evidence: Evidence, batch: BatchId, spark: SparkVersion
+) -> Iterator[StartError]:
     """The same for the batches that come after it."""
     last = max(
         (span.last for span in evidence.batches.commit_spans),
@@ -245,4 +256,4 @@ def of_later_batches(evidence: Evidence, batch: BatchId) -> Iterator[StartError]
     for later in range(batch + 1, min(max([last, *marked]), batch + _MOST_WATCHED) + 1):
         if f"offsets/{later}" in evidence.leftover_checksums:
             yield spark_errors.checksum(f"offsets/{later}", BatchId(later), Stage.PLANNING)
-        yield from of_commit(evidence, BatchId(later))
+        yield from of_commit(evidence, BatchId(later), spark)

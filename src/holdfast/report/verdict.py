@@ -110,7 +110,7 @@ def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
     if committed is not None and committed > planned:
         return _bad(
             f"batch {committed} is committed, but the offset log ends at {planned}: a restart runs"
-            f" batch {planned} again, writes it to the sink, and then fails"
+            f" batch {planned} again, writes it to the sink, and from Spark 3.1 on then fails"
         )
     if planned > 0 and not _holds(batches.offset_spans, planned - 1):
         return _of_gap(batches, planned)

@@ -80,7 +80,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " `AbortableStreamBasedCheckpointFileManager` keeps to itself; or the query ran with"
         " asynchronous progress tracking, whose logs have gaps.",
         spark=(
-            (_ALL, "fails with `IllegalStateException: batch N doesn't exist`, before any batch"),
+            ("2.1", "reads every source from its beginning, in one batch"),
+            (
+                "2.2 and later",
+                "fails with `IllegalStateException: batch N doesn't exist`, before any batch",
+            ),
             ("3.4 and later with asynchronous tracking", "takes the entry before it on disk"),
         ),
         cures="Restore the entry from a copy; it holds the end offsets of that batch, which are"
@@ -104,8 +108,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="Offset entries were deleted and their commits were not, as in a rewind that forgot"
         " one of the two folders; or the upload of the last entry to S3 has failed, unnoticed.",
         spark=(
+            ("2.2 to 3.0", "runs the last planned batch again, writes it to the sink, and goes on"),
             (
-                _ALL,
+                "3.1 and later",
                 (
                     "runs the last planned batch again, writes it to the sink, and fails with"
                     " `CONCURRENT_STREAM_LOG_UPDATE` when it commits; the same at every start"

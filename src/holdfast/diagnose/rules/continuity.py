@@ -9,6 +9,9 @@ from itertools import pairwise
 
 from holdfast.model.evidence import Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.spark_version import SparkVersion
+
+_V2_2 = SparkVersion(2, 2)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -18,7 +21,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     before = None if planned is None else planned - 1
     needed = before is not None and before >= 0 and not seen.restart.starting.asynchronous
     if needed and before is not None and not _within(batches.offset_spans, before):
-        yield _before_missing(before)
+        old = seen.restart.starting.spark < _V2_2
+        yield _from_the_beginning(before) if old else _before_missing(before)
     yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, before)
     yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
 
@@ -34,6 +38,18 @@ def _before_missing(before: int) -> Finding:
             f"restore `{path}` from a copy of the checkpoint",
             "or start once with asynchronous progress tracking, if that is how it ran",
         ),
+    )
+
+
+def _from_the_beginning(before: int) -> Finding:
+    path = f"offsets/{before}"
+    return Finding(
+        code=Code.OFFSET_BEFORE_MISSING,
+        severity=Severity.DUPLICATES,
+        text=f"`{path}` is missing: Spark 2.1 then reads every source from its beginning, in one"
+        " batch.",
+        clues=(Clue(file=path, expected="the end of the batch before", found="no such file"),),
+        remedies=(f"restore `{path}` from a copy of the checkpoint",),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
@@ -70,7 +71,9 @@ def _without_offsets(seen: Seen) -> Iterator[Finding]:
 def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
     fails = any(one.first <= planned <= one.last for one in seen.evidence.batches.commit_spans)
     after = (
-        "writes it to the sink, and then fails, at every start"
+        "writes it to the sink, and goes on"
+        if seen.restart.starting.spark < start_errors.COMMITS_NOTICED
+        else "writes it to the sink, and then fails, at every start"
         if fails
         else f"and fails after it has written batch {committed}"
     )
