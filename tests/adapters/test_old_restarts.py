@@ -32,6 +32,15 @@ def test_a_commit_ahead_of_the_offset_log_is_noticed_from_3_1_on(
     assert ("goes on" in told.text) != fails
 
 
+@pytest.mark.parametrize(("version", "held"), [("2.1", []), ("3.4", []), ("3.5", ["held"])])
+def test_a_spark_that_the_prediction_is_not_held_against_is_named(
+    version: str, held: list[str]
+) -> None:
+    found = diagnosed(golden(version, "files-union").checkpoint, spark=_spark(version))
+    told = [one for one in found.not_assessed if "as later ones do" in one.question]
+    assert len(told) == 1 - len(held)
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2", "3.4"])
 def test_without_the_entry_before_spark_2_1_begins_at_the_beginning(
     tmp_path: Path, version: str

@@ -302,7 +302,7 @@ def _partitions(back: int, number: str | None) -> Change:
         if path is not None:
             head, metadata, rest = path.read_text().split("\n", 2)
             told = json.loads(metadata)
-            kept = {key: value for key, value in told["conf"].items() if key != _SHUFFLE}
+            kept = {key: value for key, value in told.get("conf", {}).items() if key != _SHUFFLE}
             told["conf"] = kept if number is None else {**kept, _SHUFFLE: number}
             written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
 

@@ -33,7 +33,7 @@ def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kin
         recorder = _Recorder(
             spark=spark,
             jvm=jvm,
-            session=_session(spark, jvm, scratch),
+            session=session(spark, jvm, scratch),
             kafka=kafka,
             kinesis=kinesis,
         )
@@ -48,7 +48,8 @@ def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kin
         recorder.kill()
 
 
-def _session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
+def session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
+    """A session of a Spark, with settings that make no difference to a checkpoint."""
     builder = jvm.of.org.apache.spark.sql.SparkSession.builder().master("local[4]")
     conf = {
         "spark.app.name": "golden",
@@ -68,9 +69,9 @@ def _session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
         conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext().setLogLevel("ERROR")
-    return session
+    made = builder.getOrCreate()
+    made.sparkContext().setLogLevel("ERROR")
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ class _Recorder:
                     kinesis=self._kinesis,
                 )
                 scenario.feed(stage)
-                query = self._started(scenario, stage)
+                query = started(self._jvm, scenario, stage)
                 expected |= {"query_id": query.id().toString(), "query_name": query.name()}
                 if scenario.killed and number:
                     _wait_for(stage.reached.exists, query)
@@ -139,19 +140,6 @@ class _Recorder:
         for doomed in self._doomed:
             shutil.copytree(doomed.stage.checkpoint, doomed.stage.folder / "kept" / "checkpoint")
 
-    def _started(self, scenario: OldScenario, stage: OldStage) -> JavaObject:
-        writer = scenario.query(stage).writeStream().queryName(scenario.name.replace("-", "_"))
-        writer = scenario.write(stage, writer.outputMode(scenario.mode))
-        triggers = self._jvm.of.org.apache.spark.sql.streaming.Trigger
-        match scenario.pace:
-            case Paced(every=every):
-                writer = writer.trigger(triggers.ProcessingTime(every))
-            case Continuous():
-                writer = writer.trigger(triggers.Continuous("1 second"))
-            case None:
-                pass
-        return writer.option("checkpointLocation", str(stage.checkpoint)).start()
-
     def _expected(self, scenario: OldScenario, folder: Path) -> Json:
         pace = type(scenario.pace).__name__ if scenario.pace else "ProcessAllAvailable"
         return {
@@ -173,6 +161,21 @@ class _Recorder:
         finally:
             for key in scenario.conf:
                 self._session.conf().unset(key)
+
+
+def started(jvm: Jvm, scenario: OldScenario, stage: OldStage) -> JavaObject:
+    """The query of a scenario, running."""
+    writer = scenario.query(stage).writeStream().queryName(scenario.name.replace("-", "_"))
+    writer = scenario.write(stage, writer.outputMode(scenario.mode))
+    triggers = jvm.of.org.apache.spark.sql.streaming.Trigger
+    match scenario.pace:
+        case Paced(every=every):
+            writer = writer.trigger(triggers.ProcessingTime(every))
+        case Continuous():
+            writer = writer.trigger(triggers.Continuous("1 second"))
+        case None:
+            pass
+    return writer.option("checkpointLocation", str(stage.checkpoint)).start()
 
 
 def _finish(scenario: OldScenario, query: JavaObject) -> None:

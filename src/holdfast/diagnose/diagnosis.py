@@ -13,6 +13,7 @@ from holdfast.diagnose.rules import (
     damage,
     disagreement,
     drivers,
+    earlier,
     edited,
     growth,
     identity,
@@ -62,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     storage.asked,
     copies.asked,
     growth.asked,
+    earlier.asked,
 )
 _UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 

@@ -21,4 +21,5 @@ drivers.py         is somebody running this query?
 storage.py         does the storage last?
 copies.py          is this checkpoint a copy of another, or inside another?
 growth.py          does something grow without bound?
+earlier.py         is this a Spark that the prediction is held against?
 """
