@@ -411,6 +411,16 @@ def test_what_is_no_checkpoint_is_named(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("location", "meant"),
+    [("file://tmp/c", "file:///tmp/c"), ("FILE://localhost/tmp/c", "file:///tmp/c")],
+)
+def test_a_file_url_with_a_host_is_refused_as_spark_refuses_it(location: str, meant: str) -> None:
+    with pytest.raises(LocationMissing, match="found the host") as refused:
+        evidence(location)
+    assert f"`holdfast inspect {meant}`" in refused.value.hint
+
+
 def test_other_file_systems_are_named() -> None:
     with pytest.raises(StorageUnavailable, match="found `dbfs:`"):
         evidence("dbfs:/checkpoints/orders")

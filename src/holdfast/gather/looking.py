@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from holdfast.gather.search import Below
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
+# Spark refuses it: a file system of its own has no other machine.
+_HOST = re.compile("file://([^/]+)", re.IGNORECASE)
 _ONE_SLASH = frozenset({"file", "hdfs"})
 _TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
 _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
@@ -115,6 +117,13 @@ def _require_location(location: str) -> None:
         raise StorageUnavailable(
             f"expected a path, or a URL with {_KNOWN}, found `{scheme[1]}:` in `{location}`",
             hint=f"copy the checkpoint to one of these, or mount it: `/{scheme[1]}/…`",
+        )
+    host = _HOST.match(location)
+    if host:
+        path = location[host.end() :] if host[1] == "localhost" else f"/{location[7:]}"
+        raise LocationMissing(
+            f"expected a path after `file://`, found the host `{host[1]}` in `{location}`",
+            hint=f"leave it out: `holdfast inspect file://{path}`",
         )
     if scheme and scheme[1].lower() not in _ONE_SLASH and not location[scheme.end() :].strip("/"):
         raise LocationMissing(
