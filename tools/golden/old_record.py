@@ -42,7 +42,7 @@ def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kin
             try:
                 recorder.record(scenario)
             except (Py4JJavaError, RuntimeError) as error:
-                print(f"FAILED {scenario.name}: {_first_lines(error)}", flush=True)
+                print(f"FAILED {scenario.name}: {words.first_lines(error)}", flush=True)
             else:
                 print(f"{scenario.name} {time.monotonic() - begun:.1f} s", flush=True)
         recorder.kill()
@@ -220,8 +220,3 @@ def _run_of(query: JavaObject, ended: str) -> Json:
 
 def _write(folder: Path, expected: Json) -> None:
     (folder / "expected.json").write_text(render(expected), "utf-8")
-
-
-def _first_lines(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3])[:600]

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
             recorder.record(scenario)
         except Exception as error:
             failed += 1
-            print(f"FAILED {scenario.name}: {_first_lines(error)}", flush=True)
+            print(f"FAILED {scenario.name}: {words.first_lines(error)}", flush=True)
         else:
             print(f"{scenario.name} {time.monotonic() - begun:.1f} s", flush=True)
     if given.part is Part.KILLED:
@@ -230,7 +230,7 @@ def _finish(scenario: Scenario, query: StreamingQuery) -> str:
             case Paced(batches=batches) | RealTime(batches=batches):
                 _wait_for(lambda: len(words.progress_of(query)) >= batches, query)
     except StreamingQueryException as error:
-        return _first_lines(error)
+        return words.first_lines(error)
     finally:
         query.stop()
     return ""
@@ -261,11 +261,6 @@ def _expected(scenario: Scenario, conf: Mapping[str, str]) -> Json:
 
 def _write(folder: Path, expected: Json) -> None:
     (folder / "expected.json").write_text(render(expected), "utf-8")
-
-
-def _first_lines(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3])[:600]
 
 
 if __name__ == "__main__":

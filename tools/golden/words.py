@@ -70,3 +70,9 @@ def conf_of(get: Callable[[str], str | None], own: Mapping[str, str]) -> dict[st
             # This version does not know the setting.
             continue
     return found
+
+
+def first_lines(error: BaseException) -> str:
+    """What a failure says, in short."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:600]

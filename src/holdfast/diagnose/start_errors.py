@@ -14,7 +14,8 @@ from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting
 from holdfast.model.spark_version import SparkVersion
 
-_V2_2 = SparkVersion(2, 2)
+ENTRY_BEFORE_NEEDED = SparkVersion(2, 2)
+"""From here on a start fails without the offset entry before the latest."""
 _V4_0, _V4_1, _V4_2 = SparkVersion(4, 0), SparkVersion(4, 1), SparkVersion(4, 2)
 COMMITS_NOTICED = SparkVersion(3, 1)
 """From here on Spark looks whether the commit that it is about to write is there already."""
@@ -199,7 +200,9 @@ def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId
     It is the number before; with asynchronous tracking the one before on disk. Without it, Spark
     2.1 begins at the beginning.
     """
-    if planned == 0 or (how.spark < _V2_2 and not _holds_offsets(evidence, planned - 1)):
+    if planned == 0 or (
+        how.spark < ENTRY_BEFORE_NEEDED and not _holds_offsets(evidence, planned - 1)
+    ):
         return None
     if not how.asynchronous:
         return BatchId(planned - 1)

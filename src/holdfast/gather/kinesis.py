@@ -23,7 +23,7 @@ from holdfast.model.source_offset import Change, Consumed, KinesisOffset
 from holdfast.storage import Piece, Reader
 
 NOT_LOGGED = Unknown(reason="Kinesis logs where a batch begins, and not where it ends")
-_NOT_WRITTEN = Unknown(reason="nothing says where the shards were left: the batch has not ended")
+_NOT_TOLD = Unknown(reason="no file of the source says where the batch left its shards")
 _SHARD = re.compile(r"[A-Za-z0-9][\w.-]*")
 _MOST_SHARDS = 500
 _MOST_BYTES = 64 << 10
@@ -41,14 +41,14 @@ def left_at(reader: Reader, source: SourceOffset) -> "Json | Unknown":
     entry = json.mapping(source.offset)
     paths = files(source)
     if not paths:
-        return _NOT_WRITTEN
+        return _NOT_TOLD
     left: dict[str, Json] = dict(entry)
     for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
         said = decoded(data, source_start.decode)
         if not isinstance(said, SourceStart):
-            return _NOT_WRITTEN
+            return _NOT_TOLD
         left[paths[piece.path]] = said.offset
-    return left if logs_beginnings(left) else _NOT_WRITTEN
+    return left if logs_beginnings(left) else _NOT_TOLD
 
 
 def files(source: SourceOffset) -> Mapping[str, str]:

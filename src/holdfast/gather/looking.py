@@ -123,7 +123,7 @@ def _require_location(location: str) -> None:
         path = location[host.end() :] if host[1] == "localhost" else f"/{location[7:]}"
         raise LocationMissing(
             f"expected a path after `file://`, found the host `{host[1]}` in `{location}`",
-            hint=f"leave it out: `holdfast inspect file://{path}`",
+            hint=f"a path there begins with a third slash: `holdfast inspect file://{path}`",
         )
     if scheme and scheme[1].lower() not in _ONE_SLASH and not location[scheme.end() :].strip("/"):
         raise LocationMissing(

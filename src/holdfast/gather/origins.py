@@ -49,6 +49,9 @@ def seen(
     began, logs = _began(reader, tree, planned[1].sources, unreadable)
     for index, source in enumerate(planned[1].sources):
         told = described[index] if index < len(described) else ""
+        if kinesis.logs_beginnings(source.offset):
+            found.append(_of_kinesis(reader, source, before, planned, told))
+            continue
         # Of the sources that count in bare numbers only the rate source keeps when it began, and
         # only the file source a log.
         kept = "filestreamsource" if source.source in logs else ""
@@ -60,9 +63,6 @@ def seen(
             if before is None and planned[0] > 0
             else _start(earlier.get(source.source), first, named)
         )
-        if kinesis.logs_beginnings(source.offset):
-            found.append(_of_kinesis(reader, source, before, planned, told))
-            continue
         consumed = source_offset.between(start, end)
         found.append(
             SourceSeen(
@@ -89,14 +89,13 @@ def _of_kinesis(
     """A source whose entry says where its batch began; the rest is in files of its own."""
     start: Json | Unknown = source.offset
     earlier = _by_name(before[1].sources).get(source.source) if before else None
-    if before and earlier and before[0] + 1 < planned[0]:
+    if before and earlier and before[0] + 1 != planned[0]:
         start = kinesis.left_at(reader, earlier)
-    elif before and before[0] == planned[0]:
-        start = kinesis.left_at(reader, source)
     left = kinesis.left_at(reader, source)
     # Its own entry tells where it begins, also where the one before it is gone.
     after = before[0] if before else BatchId(planned[0] - 1) if planned[0] else None
     consumed = kinesis.between(start, left, source.offset)
+    ended = () if isinstance(left, Unknown) else kinesis.files(source)
     return SourceSeen(
         name=source.source,
         batch=planned[0],
@@ -109,7 +108,7 @@ def _of_kinesis(
         began=None,
         consumed=consumed,
         files=(),
-        read_from=(f"offsets/{planned[0]}", *kinesis.files(source)),
+        read_from=(f"offsets/{planned[0]}", *ended),
         open_ended=True,
         left_at=left,
     )

@@ -5,13 +5,12 @@ has been there, or of asynchronous progress tracking, and stop nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.spark_version import SparkVersion
-
-_V2_2 = SparkVersion(2, 2)
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -21,7 +20,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     before = None if planned is None else planned - 1
     needed = before is not None and before >= 0 and not seen.restart.starting.asynchronous
     if needed and before is not None and not _within(batches.offset_spans, before):
-        old = seen.restart.starting.spark < _V2_2
+        old = seen.restart.starting.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
     yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, before)
     yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
@@ -42,14 +41,14 @@ def _before_missing(before: int) -> Finding:
 
 
 def _from_the_beginning(before: int) -> Finding:
-    path = f"offsets/{before}"
-    return Finding(
-        code=Code.OFFSET_BEFORE_MISSING,
+    """Spark 2.1 knows no asynchronous tracking, and does not ask for the entry."""
+    needed = _before_missing(before)
+    return replace(
+        needed,
         severity=Severity.DUPLICATES,
-        text=f"`{path}` is missing: Spark 2.1 then reads every source from its beginning, in one"
-        " batch.",
-        clues=(Clue(file=path, expected="the end of the batch before", found="no such file"),),
-        remedies=(f"restore `{path}` from a copy of the checkpoint",),
+        text=f"`offsets/{before}` is missing: Spark 2.1 then reads every source from its beginning,"
+        " in one batch.",
+        remedies=needed.remedies[:1],
     )
 
 
