@@ -14,9 +14,16 @@ from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from holdfast.gather.history import EventLog
+    from holdfast.gather.looking import Checkpoint, FolderOfCheckpoints
     from holdfast.gather.tree import Told
     from holdfast.model.definition import Job
-    from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence, OperatorSeen
+    from holdfast.model.evidence import (
+        BatchDetail,
+        CheckpointRow,
+        Checkpoints,
+        Evidence,
+        OperatorSeen,
+    )
     from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
     from holdfast.run.pipeline import Pipeline
@@ -54,24 +61,36 @@ def inspect(
 ) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
     from holdfast.gather import evidence, looking  # noqa: PLC0415  loads what it needs
-    from holdfast.gather.pieces import unread  # noqa: PLC0415
-    from holdfast.model.evidence import Checkpoints  # noqa: PLC0415
 
     found = looking.at(location, storage)
     if isinstance(found, looking.FolderOfCheckpoints):
         if event_log is not None:
             raise _of_one_query(event_log, found.url, found.found)
-        places = [looking.below(found, path, storage) for path in found.found]
-        return Checkpoints(
-            rows=tuple(looking.row(place) for place in places),
-            unreadable=tuple(unread(one.path, one) for one in found.refused),
-        )
+        return _rows(found, storage, now_ms, told)
     return evidence.evidence(
         found.place,
         found.top,
         event_log=_event_log(event_log, storage),
         now_ms=now_ms,
         told=told,
+    )
+
+
+def _rows(
+    folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "Told"
+) -> "Checkpoints":
+    from holdfast.gather import evidence, several  # noqa: PLC0415  loads what it needs
+    from holdfast.gather.pieces import unread  # noqa: PLC0415
+    from holdfast.model.evidence import Checkpoints  # noqa: PLC0415
+    from holdfast.report import verdict  # noqa: PLC0415
+
+    def row(one: "Checkpoint", listed: "Told") -> "CheckpointRow":
+        seen = evidence.evidence(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
+        return verdict.row(seen)
+
+    return Checkpoints(
+        rows=tuple(several.each(folder, storage, row, told)),
+        unreadable=tuple(unread(one.path, one) for one in folder.refused),
     )
 
 

@@ -13,8 +13,8 @@ from tests.looking import evidence, rendered, stamps
 from holdfast.errors import HoldfastError, InspectionRefused
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known
+from holdfast.model.verdict import Level
 from holdfast.report import document, text, verdict
-from holdfast.report.verdict import Level
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 

@@ -35,8 +35,8 @@ from holdfast.model.evidence import (
     UnreadableFile,
 )
 from holdfast.model.source_offset import Change
+from holdfast.model.verdict import Level
 from holdfast.report import verdict
-from holdfast.report.verdict import Level
 from holdfast.storage import Children, open_reader
 
 

@@ -16,8 +16,8 @@ from holdfast.model.batch import Unknown
 from holdfast.model.evidence import OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.verdict import Level
 from holdfast.report import rows, verdict
-from holdfast.report.verdict import Level
 from holdfast.storage import File, Portion
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")

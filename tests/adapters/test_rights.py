@@ -24,9 +24,9 @@ from holdfast.model.evidence import Absent, Committed, Evidence, Known, Unreadab
 from holdfast.model.finding import Change, Judgement, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.verdict import Level
 from holdfast.report import __file__ as reports
 from holdfast.report import diagnosis, document, text, verdict
-from holdfast.report.verdict import Level
 from holdfast.run import judging
 from holdfast.storage import open_store
 

@@ -98,6 +98,7 @@ def evidence(
         unreadable=tuple(seen.unreadable),
         unreadable_more=found.refused_more,
         looked_ms=now_ms,
+        changed_ms=found.newest_ms,
         offset_entries=seen.entries.offsets,
         commit_entries=seen.entries.commits,
         source_logs=seen.source_logs,

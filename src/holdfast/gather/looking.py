@@ -13,15 +13,12 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import progress, recognise
-from holdfast.gather.evidence import Place, query_id
+from holdfast.gather import recognise
+from holdfast.gather.evidence import Place
 from holdfast.gather.pieces import OTHER_USER
-from holdfast.gather.tree import Tree
-from holdfast.model.evidence import CheckpointRow
 from holdfast.storage import (
     Children,
     Missing,
-    Portion,
     Reader,
     Refused,
     Subfolder,
@@ -263,25 +260,3 @@ def _shown(top: Children) -> str:
     files = sorted((file.name for file in top.files), key=lambda name: name.startswith("."))
     names = [*(f"{name}/" for name in top.folders), *files]
     return ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004
-
-
-def row(place: Place) -> CheckpointRow:
-    """One checkpoint in one line: from its `metadata` and the names in its two logs alone."""
-    tree = Tree()
-    for folder in ("", "offsets", "commits"):
-        match place.reader.children(folder):
-            case Children(files=files, folders=folders, refused=hidden):
-                tree.add(Portion(folder=folder, files=files))
-                tree.folders.update(folders)
-                tree.refuse(*hidden)
-            case Refused() as refused:
-                tree.refuse(refused)
-            case Missing():
-                continue
-    progress.caught_up(place.reader, tree)
-    return CheckpointRow(
-        location=place.url,
-        query_id=query_id(place.reader, tree),
-        batches=progress.batches(tree),
-        changed_ms=tree.newest_ms,
-    )

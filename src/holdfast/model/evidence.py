@@ -22,6 +22,7 @@ from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
 from holdfast.model.spark_version import VersionRange
+from holdfast.model.verdict import Verdict
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -287,6 +288,8 @@ class Evidence:
     unreadable: tuple[UnreadableFile, ...]
     unreadable_more: int
     looked_ms: int
+    changed_ms: int
+    """When the newest of its files was written."""
     offset_entries: Mapping[BatchId, OffsetEntry]
     """The newest entries of the offset log, as they were read."""
     commit_entries: Mapping[BatchId, CommitEntry]
@@ -321,6 +324,7 @@ class CheckpointRow:
     query_id: Fact[QueryId]
     batches: Batches
     changed_ms: int
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 from holdfast.model.evidence import CheckpointRow, Checkpoints, Known
 from holdfast.model.json import Json
-from holdfast.report import columns, document, redact, verdict, words
+from holdfast.report import columns, document, redact, words
 from holdfast.report.markdown import code, in_table, prose
-from holdfast.report.text import Line, Part, Style
-from holdfast.report.verdict import Level
+from holdfast.report.text import LEVELS, Line, Part, Style
 
 _MOST = 20
 _MORE = "Not searched, and may hold more"
-_STYLES = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
 
 
 def lines(found: Checkpoints, base: str) -> Iterator[Line]:
@@ -26,11 +24,10 @@ def lines(found: Checkpoints, base: str) -> Iterator[Line]:
     head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
-        stands = verdict.of_row(row)
         yield (
             Part(f"  {columns.left(name, width)}  {_query(row):<36}  "),
             Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
-            Part(stands.text, _STYLES[stands.level]),
+            Part(redact.shown(row.verdict.text), LEVELS[row.verdict.level]),
         )
     if found.unreadable:
         yield (Part(_MORE, Style.HEAD),)
@@ -63,7 +60,7 @@ def markdown(found: Checkpoints, base: str) -> str:
     ]
     lines += [
         f"| {in_table(code(_name(row, base)))} | `{_query(row)}` | {words.moment(row.changed_ms)} |"
-        f" {in_table(prose(verdict.of_row(row).text))} |"
+        f" {in_table(prose(row.verdict.text))} |"
         for row in rows
     ]
     if found.unreadable:
@@ -75,7 +72,6 @@ def markdown(found: Checkpoints, base: str) -> str:
 
 
 def _row(row: CheckpointRow) -> Json:
-    found = verdict.of_row(row)
     return {
         "location": row.location,
         "query_id": document.fact(row.query_id, str),
@@ -87,7 +83,7 @@ def _row(row: CheckpointRow) -> Json:
             "unlisted": [document.unreadable(one) for one in row.batches.unlisted],
         },
         "changed_at": words.instant(row.changed_ms),
-        "verdict": {"level": found.level.value, "text": found.text},
+        "verdict": {"level": row.verdict.level.value, "text": row.verdict.text},
     }
 
 

@@ -20,8 +20,8 @@ from holdfast.model.evidence import (
     SourceSeen,
 )
 from holdfast.model.source_offset import Change, PartitionChange
+from holdfast.model.verdict import Level
 from holdfast.report import columns, raised, redact, rows, verdict, words
-from holdfast.report.verdict import Level
 
 _RECENT = 12
 _MOST_LINES = 8
@@ -54,7 +54,7 @@ class Part:
 
 Line = tuple[Part, ...]
 
-_LEVELS = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
+LEVELS = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
 STANDINGS = {
     Committed.YES: Style.GOOD,
     Committed.UNLOGGED: Style.GOOD,
@@ -82,7 +82,7 @@ def plain(lines: Iterator[Line]) -> str:
 
 def _lines(evidence: Evidence) -> Iterator[Line]:
     found = verdict.of(evidence)
-    yield (Part(found.text, _LEVELS[found.level]),)
+    yield (Part(found.text, LEVELS[found.level]),)
     yield ()
     yield from facts(evidence)
     yield from _batches(evidence)

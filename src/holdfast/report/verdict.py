@@ -5,8 +5,6 @@ exactly that batch runs again over exactly that range, and no earlier one.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from holdfast.diagnose import restart
 from holdfast.model.evidence import (
@@ -17,23 +15,8 @@ from holdfast.model.evidence import (
     Span,
     UnreadableFile,
 )
+from holdfast.model.verdict import Level, Verdict
 from holdfast.report import failing
-
-
-class Level(StrEnum):
-    """How much attention a verdict needs."""
-
-    GOOD = "good"
-    CAREFUL = "careful"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The sentence and how serious it is."""
-
-    level: Level
-    text: str
 
 
 def of(evidence: Evidence) -> Verdict:
@@ -48,10 +31,15 @@ def of(evidence: Evidence) -> Verdict:
     return _careful(standing, [*_unidentified(evidence), *_unread(evidence)])
 
 
-def of_row(row: CheckpointRow) -> Verdict:
-    """How a checkpoint below a folder stands, by its names and its id alone."""
-    standing = of_batches(row.batches)
-    return standing if standing.level is Level.BAD else _careful(standing, [*_unidentified(row)])
+def row(evidence: Evidence) -> CheckpointRow:
+    """One checkpoint among others: of the evidence, what fits into a line."""
+    return CheckpointRow(
+        location=evidence.location.value,
+        query_id=evidence.query_id,
+        batches=evidence.batches,
+        changed_ms=evidence.changed_ms,
+        verdict=of(evidence),
+    )
 
 
 def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
@@ -72,10 +60,10 @@ def _fails(evidence: Evidence) -> str:
     return failing.sentence(f"a start of Spark {how.spark}", predicted, predicted.error)
 
 
-def _unidentified(seen: Evidence | CheckpointRow) -> Iterator[str]:
+def _unidentified(evidence: Evidence) -> Iterator[str]:
     """A query that has lost its id goes on under another, up to Spark 4.1."""
-    if isinstance(seen.query_id, Absent) and seen.batches.last_planned is not None:
-        yield seen.query_id.reason
+    if isinstance(evidence.query_id, Absent) and evidence.batches.last_planned is not None:
+        yield evidence.query_id.reason
 
 
 def _unread(evidence: Evidence) -> list[str]:

@@ -1,0 +1,20 @@
+"""How a checkpoint stands, in one sentence."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How much attention a verdict needs."""
+
+    GOOD = "good"
+    CAREFUL = "careful"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The sentence and how serious it is."""
+
+    level: Level
+    text: str
