@@ -22,6 +22,7 @@ from holdfast.model.json import canonical
 
 BATCHES, SOURCES, KAFKA_PARTITIONS = 100, 4, 8
 STATE_PARTITIONS = 200
+CHECKPOINTS = 40
 DELAY_S = 0.02
 ROUNDS_LARGE = 3
 MEGABYTE = 1 << 20
@@ -89,33 +90,39 @@ def large(home: Path, files: int, most_s: float) -> list[Result]:
 
 
 def on_s3(home: Path, rounds: int) -> list[Result]:
-    """A stateful checkpoint on S3 with 20 ms a request: requests go out together."""
+    """On S3 with 20 ms a request, requests go out together: of a stateful checkpoint, of many."""
     with S3Server(home / "s3") as server:
         server.bucket("lake")
-        place = server.folder / "buckets/lake/checkpoint"
-        write_logs(place, BATCHES)
-        write_state(place, STATE_PARTITIONS, 5)
-        options = dict(server.storage)
-        with Delay(int(options["aws_endpoint"].rpartition(":")[2])) as proxy:
-            options["aws_endpoint"] = f"http://127.0.0.1:{proxy.port}"
-            given = [part for pair in options.items() for part in ("--storage", "=".join(pair))]
-            samples: dict[str, list[float]] = {"one by one": [], "holdfast": []}
-            for number in range(-1, rounds):
-                proxy.requests = 0
-                seconds = timed(_command("s3://lake/checkpoint", *given))
-                if number >= 0:
-                    samples["holdfast"].append(seconds)
-                    samples["one by one"].append(proxy.requests * DELAY_S)
-    return [
-        at_least(
-            "inspect on S3, 20 ms a request: waiting if asked one by one, over the time taken",
-            "s",
-            samples,
-            "one by one",
-            "holdfast",
-            4,
-        )
-    ]
+        lake = server.folder / "buckets/lake"
+        write_logs(lake / "checkpoint", BATCHES)
+        write_state(lake / "checkpoint", STATE_PARTITIONS, 5)
+        for number in range(CHECKPOINTS):
+            write_logs(lake / f"base/job-{number}", 10)
+            write_state(lake / f"base/job-{number}", 2, 10)
+        figures = {"inspect": "checkpoint", f"inspect of {CHECKPOINTS} checkpoints": "base"}
+        return [_together(server, name, folder, rounds) for name, folder in figures.items()]
+
+
+def _together(server: S3Server, name: str, folder: str, rounds: int) -> Result:
+    options = dict(server.storage)
+    with Delay(int(options["aws_endpoint"].rpartition(":")[2])) as proxy:
+        options["aws_endpoint"] = f"http://127.0.0.1:{proxy.port}"
+        given = [part for pair in options.items() for part in ("--storage", "=".join(pair))]
+        samples: dict[str, list[float]] = {"one by one": [], "holdfast": []}
+        for number in range(-1, rounds):
+            proxy.requests = 0
+            seconds = timed(_command(f"s3://lake/{folder}", *given))
+            if number >= 0:
+                samples["holdfast"].append(seconds)
+                samples["one by one"].append(proxy.requests * DELAY_S)
+    return at_least(
+        f"{name} on S3, 20 ms a request: waiting if asked one by one, over the time taken",
+        "s",
+        samples,
+        "one by one",
+        "holdfast",
+        4,
+    )
 
 
 def write_logs(place: Path, batches: int) -> None:
