@@ -14,6 +14,7 @@ from tests.looking import evidence
 
 from holdfast.gather import event_logs
 from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Absent, Known, RestartSign
 
 
 def _log_of(place: Path, progress_: list[dict[str, object]]) -> str:
@@ -87,3 +88,132 @@ def test_a_long_line_of_an_event_log_takes_no_longer_in_small_blocks() -> None:
     assert time.perf_counter() - begun < 3
     longest = [chunk] * (event_logs.LONGEST_LINE // len(chunk) + 1)
     assert list(event_logs.lines(itertools.chain([b"a\n"], longest, [b"\nb"]))) == [b"a", b"b"]
+
+
+_RUNS = tuple(f"6a1f7f2e-2f6b-4a94-8b1d-94b1de3a2c5{number}" for number in range(3))
+
+
+def _started(query: str, run: str, day: int) -> dict[str, object]:
+    ids = {"id": query, "runId": run, "name": None}
+    at = f"2026-01-0{day}T00:00:00.000Z"
+    return {"Event": f"{LISTENER}QueryStartedEvent", **ids, "timestamp": at}
+
+
+def _progressed(query: str, run: str, day: int, sink: str) -> dict[str, object]:
+    told = {"id": query, "runId": run, "batchId": 1, "timestamp": f"2026-01-0{day}T00:00:01.000Z"}
+    known = {"durationMs": {}, "sources": [], "sink": {"description": sink}}
+    return {"Event": f"{LISTENER}QueryProgressEvent", "progress": {**told, **known}}
+
+
+def _logged(place: Path, version: str, *events: dict[str, object]) -> str:
+    head = {"Event": "SparkListenerLogStart", "Spark Version": version}
+    place.write_text("".join(json.dumps(one) + "\n" for one in (head, *events)))
+    return str(place)
+
+
+def _ran(query: str, run: str, day: int, sink: str) -> tuple[dict[str, object], ...]:
+    return _started(query, run, day), _progressed(query, run, day, sink)
+
+
+def _record(location: Path, run: str, at_ms: int, sink: str) -> None:
+    told = {"event": "started", "at_ms": at_ms, "run_id": run, "name": "c", "sink": sink,
+            "output_mode": "append", "query_id": files.QUERY_ID,
+            "spark_version": "3.5.1"}  # fmt: skip
+    place = location.parent / f".holdfast/{location.name}/runs/{at_ms}-{run}"
+    place.mkdir(parents=True)
+    (place / "000000.jsonl").write_text(json.dumps(told) + "\n")
+
+
+@pytest.mark.parametrize("days", [(1, 2), (2, 1)])
+def test_what_several_runs_tell_is_that_of_the_newest(
+    tmp_path: Path, days: tuple[int, int]
+) -> None:
+    location = files.write(tmp_path / "c")
+    ran = [
+        event
+        for run, day in zip(_RUNS[:2], days, strict=True)
+        for event in _ran(files.QUERY_ID, run, day, f"FileSink[/{day}]")
+    ]
+    found = evidence(location, event_log=_logged(tmp_path / "log", "4.1.1", *ran))
+    assert isinstance(found.sink, Known)
+    assert found.sink.value == "FileSink[/2]"
+    assert isinstance(found.restart_history, Known)
+    times = [start.at_ms for start in found.restart_history.value]
+    assert times == sorted(times, key=str)
+
+
+@pytest.mark.parametrize(
+    ("recorded_at", "newest"), [(1_767_139_200_000, "log"), (1_767_600_000_000, "record")]
+)
+def test_records_and_an_event_log_are_laid_over_one_another_by_time(
+    tmp_path: Path, recorded_at: int, newest: str
+) -> None:
+    location = files.write(tmp_path / "c")
+    _record(location, _RUNS[0], recorded_at, "record")
+    log = _logged(tmp_path / "log", "4.0.1", *_ran(files.QUERY_ID, _RUNS[1], 2, "log"))
+    found = evidence(location, event_log=log)
+    assert isinstance(found.sink, Known)
+    assert isinstance(found.spark_version, Known)
+    assert isinstance(found.output_mode, Known)
+    assert isinstance(found.restart_history, Known)
+    assert found.sink.value == newest
+    assert found.spark_version.value == {"log": "4.0.1", "record": "3.5.1"}[newest]
+    assert found.output_mode.value == "append"  # which the log does not tell
+    assert len(found.restart_history.value) == 2
+
+
+def test_what_a_record_and_an_event_log_tell_of_one_run_is_one_start(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    _record(location, _RUNS[0], 1_767_225_600_000, "record")
+    log = _logged(tmp_path / "log", "3.5.1", *_ran(files.QUERY_ID, _RUNS[0], 1, "log"))
+    found = evidence(location, event_log=log)
+    assert isinstance(found.sink, Known)
+    assert isinstance(found.restart_history, Known)
+    assert found.sink.value == "record"
+    (start,) = found.restart_history.value
+    assert (start.sign, start.first_batch) == (RestartSign.RECORDED, 1)
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_a_query_that_nothing_ties_to_the_checkpoint_is_not_taken_for_its_own(
+    tmp_path: Path, others: int
+) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    ran = [event for run in _RUNS[:others] for event in _ran(f"query of {run}", run, 1, "foreign")]
+    found = evidence(location, event_log=_logged(tmp_path / "log", "4.1.1", *ran))
+    assert isinstance(found.query_id, Absent)
+    assert isinstance(found.sink, Unknown)
+    assert "which of its queries is the one of this checkpoint" in found.sink.reason
+
+
+def test_a_plan_that_names_the_location_ties_its_query_to_the_checkpoint(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    state = f"state info [ checkpoint = file:{location}/state, runId = {_RUNS[1]}, opId = 0 ]"
+    planned = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+        "executionId": 1,
+        "description": f"q\nid = {files.QUERY_ID}\nrunId = {_RUNS[1]}\nbatch = 1",
+        "sparkPlanInfo": {"nodeName": "StateStoreSave", "simpleString": f"StateStoreSave {state}"},
+        "time": 1,
+    }
+    ran = (*_ran("another", _RUNS[0], 2, "foreign"), *_ran(files.QUERY_ID, _RUNS[1], 1, "own"))
+    found = evidence(location, event_log=_logged(tmp_path / "log", "4.1.1", *ran, planned))
+    assert isinstance(found.query_id, Known)
+    assert isinstance(found.sink, Known)
+    assert (found.query_id.value, found.sink.value) == (files.QUERY_ID, "own")
+    assert found.query_id.inferred.endswith("whose plan names this checkpoint location")
+
+
+def test_a_log_that_begins_in_the_middle_of_a_run_tells_of_it(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    middle = _progressed(files.QUERY_ID, _RUNS[0], 1, "own")
+    found = evidence(location, event_log=_logged(tmp_path / "log", "4.1.1", middle))
+    assert isinstance(found.sink, Known)
+    assert isinstance(found.restart_history, Known)
+    assert found.sink.value == "own"
+    (start,) = found.restart_history.value
+    assert isinstance(start.at_ms, Unknown)
+    assert start.first_batch is None
+    assert start.note == f"run `{_RUNS[0]}`, whose start is not told"

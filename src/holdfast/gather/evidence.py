@@ -113,7 +113,7 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     reader = place.reader
     own_id = query_id(reader, found)
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
-    told = _told(recorded, event_log, _id_of(own_id))
+    told = _told(place, recorded, event_log, _id_of(own_id))
     entries = progress.entries(reader, found)
     sources, damaged = _sources(reader, found, entries, told)
     latest = _latest(entries)
@@ -150,12 +150,15 @@ def silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFi
         yield UnreadableFile(path=event_log.place, reason=reason, outside=True)
 
 
-def _told(recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None) -> History:
+def _told(
+    place: Place, recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None
+) -> History:
     if event_log is None and not recorded.events:
         return History()
     from holdfast.gather import history  # noqa: PLC0415  most checkpoints have neither
 
-    return history.of(recorded.events, event_log.events if event_log else None, own_id)
+    logged = event_log.events if event_log else None
+    return history.of(recorded.events, logged, own_id, place.url)
 
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:

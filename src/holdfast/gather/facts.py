@@ -49,12 +49,17 @@ class Seen:
 
 
 def query_id(seen: Seen) -> Fact[QueryId]:
-    """As `metadata` tells it, or else the newest run record."""
-    recorded = seen.told.query_id
-    if isinstance(seen.query_id, Known) or recorded is None:
+    """As `metadata` tells it, or else the newest run."""
+    told = seen.told.query_id
+    if isinstance(seen.query_id, Known) or told is None:
         return seen.query_id
-    reason = f"`metadata` does not tell it ({seen.query_id.reason}); the newest run record does"
-    return Known(value=recorded.value, read_from=recorded.read_from, inferred=reason)
+    tells = (
+        "the newest run record does"
+        if seen.recorded.events
+        else "the event log has a query whose plan names this checkpoint location"
+    )
+    reason = f"`metadata` does not tell it ({seen.query_id.reason}); {tells}"
+    return Known(value=told.value, read_from=told.read_from, inferred=reason)
 
 
 def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:

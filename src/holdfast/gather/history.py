@@ -4,29 +4,30 @@
     progress     rows of a batch, rows of the state
     terminated   how a run ended
 
-Records hold more than event logs and come first where both tell the same.
+What several runs tell is taken from the newest of them, by the time of its start. Of one run,
+records hold more than an event log, and come first where both tell the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from holdfast.decode import fingerprint
-from holdfast.gather.told import History, Write
+from holdfast.gather.told import NO_END, History, Write
 from holdfast.model.batch import Unknown
 from holdfast.model.events import (
     ApplicationSettings,
     ApplicationStarted,
     BatchPlanned,
     LogEvent,
+    QueryEvent,
     QueryProgress,
     QueryStarted,
     QueryTerminated,
 )
 from holdfast.model.evidence import Known, RestartSign, Start
-from holdfast.model.ids import BatchId, QueryId
+from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json, mapping
-
-_NO_START = "does not hold the start of a run of this query"
+from holdfast.storage import urls
 
 Told = tuple[str, LogEvent]
 """The file that tells it, and the event."""
@@ -40,57 +41,118 @@ class EventLog:
     events: Iterable[Told]
 
 
-def of(records: Sequence[Told], log: Iterable[Told] | None, query_id: QueryId | None) -> History:
-    """What the events say of a query; of any query that they name if its id is not known."""
-    history = History()
-    wanted = query_id or _newest_query(records)
-    if log is not None:
-        history.log_silent = _taken_in(history, RestartSign.EVENT_LOG, log, wanted)
-    _taken_in(history, RestartSign.RECORDED, records, wanted)
+def of(
+    records: Sequence[Told],
+    log: Iterable[Told] | None,
+    query_id: QueryId | None,
+    location: str,
+) -> History:
+    """What the events say of the query whose checkpoint is at a location.
+
+    If its id is not known, it is the query of the newest record, or the one whose plan in the event
+    log names the location. No other query of a log is taken for it, not even the only one.
+    """
+    known = query_id or _newest_query(records)
+    logged = _Runs(RestartSign.EVENT_LOG, known)
+    for path, event in log or ():
+        logged.take(path, event)
+    recorded = _Runs(RestartSign.RECORDED, known)
+    for path, event in records:
+        recorded.take(path, event)
+    wanted = known or logged.planned_at(location)
+    history = _together([*logged.of(wanted), *recorded.of(wanted)])
+    history.log_silent = "" if log is None else logged.silent(wanted)
     return history
 
 
-def _taken_in(
-    history: History, sign: RestartSign, events: Iterable[Told], wanted: QueryId | None
-) -> str:
-    """Take events in; why they tell nothing of the query, or nothing."""
-    version: Known[str] | None = None
-    told = False
-    silent = "tells of no streaming query"
-    for path, event in events:
-        if isinstance(event, ApplicationStarted):
-            version = Known(value=event.spark_version, read_from=(path,))
-        elif not isinstance(event, ApplicationSettings):
-            if _take(history, sign, (path, event), version, wanted):
-                told = True
-            elif event.query_id == wanted:
-                silent = _NO_START
-            elif silent != _NO_START:
-                silent = "tells of other queries only"
-    return "" if told else silent
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """What records, or an event log, tell of one run."""
+
+    run_id: RunId
+    query_id: QueryId | None
+    began_ms: int | None = None
+    location: str = ""
+    told: History = field(default_factory=History)
 
 
-def _take(
-    history: History,
-    sign: RestartSign,
-    told: Told,
-    version: Known[str] | None,
-    wanted: QueryId | None,
-) -> bool:
-    """Take an event in, if it is one of the query."""
-    path, event = told
-    match event:
-        case QueryStarted() if wanted in (None, event.query_id):
-            _started(history, sign, path, event, version)
-        case BatchPlanned() if wanted in (None, event.query_id):
-            _planned(history, path, event, version)
-        case QueryProgress() if event.run_id in history.starts:
-            _progressed(history, path, event)
-        case QueryTerminated() if event.run_id in history.starts:
-            _terminated(history, event)
-        case _:
-            return False
-    return True
+class _Runs:
+    """The runs that events tell of, of the query that is wanted or, if that is not known, of all.
+
+    They are folded while they stream: a log has more events than fit into memory.
+    """
+
+    def __init__(self, sign: RestartSign, wanted: QueryId | None) -> None:
+        self._sign = sign
+        self._wanted = wanted
+        self._runs: dict[RunId, _Run] = {}
+        self._queries: set[QueryId] = set()
+        self._version: Known[str] | None = None
+
+    def take(self, path: str, event: LogEvent) -> None:
+        """Take an event in; one without a query belongs to that of its run."""
+        match event:
+            case ApplicationStarted():
+                self._version = Known(value=event.spark_version, read_from=(path,))
+            case ApplicationSettings():
+                return
+            case _:
+                query = None if isinstance(event.query_id, Unknown) else event.query_id
+                self._queries |= {query} if query else set()
+                if self._wanted is None or query in (None, self._wanted):
+                    self._take(path, event, query)
+
+    def _take(self, path: str, event: QueryEvent | BatchPlanned, query: QueryId | None) -> None:
+        run = self._runs.setdefault(event.run_id, _Run(run_id=event.run_id, query_id=query))
+        run.query_id = run.query_id or query
+        if isinstance(event.at_ms, int):
+            run.began_ms = min(event.at_ms, run.began_ms or event.at_ms)
+        if not isinstance(event, QueryStarted):
+            _without_start(run, self._sign, path, self._version)
+        match event:
+            case QueryStarted():
+                _started(run.told, self._sign, path, event, self._version)
+            case BatchPlanned():
+                run.location = event.location
+                _planned(run.told, path, event, self._version)
+            case QueryProgress():
+                _progressed(run.told, path, event)
+            case QueryTerminated():
+                _terminated(run.told, event)
+
+    def of(self, query_id: QueryId | None) -> list[_Run]:
+        """The runs of one query."""
+        return [
+            run for run in self._runs.values() if query_id is not None and run.query_id == query_id
+        ]
+
+    def planned_at(self, location: str) -> QueryId | None:
+        """The query whose plan names a checkpoint location, the newest if there are several."""
+        runs = [run for run in self._runs.values() if run.location]
+        found = [run for run in runs if urls.canonical(run.location) == location]
+        return max(found, key=lambda run: run.began_ms or 0).query_id if found else None
+
+    def silent(self, wanted: QueryId | None) -> str:
+        """Why nothing is told of the query that is wanted, or nothing."""
+        if self.of(wanted):
+            return ""
+        if not self._queries:
+            return "tells of no streaming query"
+        if wanted is None:
+            return "does not tell which of its queries is the one of this checkpoint"
+        return "tells of other queries only"
+
+
+def _together(runs: Sequence[_Run]) -> History:
+    """One history of many runs, oldest first; of one run, what comes later counts."""
+    began: dict[RunId, int] = {}
+    for run in runs:
+        if run.began_ms is not None:
+            began[run.run_id] = min(run.began_ms, began.get(run.run_id, run.began_ms))
+    whole = History()
+    for run in sorted(runs, key=lambda one: began.get(one.run_id, 0)):
+        whole.add(run.told)
+    return whole
 
 
 def _newest_query(records: Sequence[Told]) -> QueryId | None:
@@ -124,10 +186,29 @@ def _started(
         at_ms=event.at_ms,
         run_id=event.run_id,
         first_batch=None,
-        ended_ms=Unknown(reason="no end was told"),
+        ended_ms=NO_END,
         error="",
         spark_version=version.value if version else "",
         note=f"run `{event.run_id}`",
+        read_from=path,
+    )
+
+
+def _without_start(run: _Run, sign: RestartSign, path: str, version: Known[str] | None) -> None:
+    """A run that is told of from its middle on, as by one file of a rolling log."""
+    if run.told.starts or run.query_id is None:
+        return
+    run.told.query_id = Known(value=run.query_id, read_from=(path,))
+    run.told.spark_version = version
+    run.told.starts[run.run_id] = Start(
+        sign=sign,
+        at_ms=Unknown(reason="its start is not told"),
+        run_id=run.run_id,
+        first_batch=None,
+        ended_ms=NO_END,
+        error="",
+        spark_version=version.value if version else "",
+        note=f"run `{run.run_id}`, whose start is not told",
         read_from=path,
     )
 
@@ -159,10 +240,7 @@ def _planned(history: History, path: str, event: BatchPlanned, version: Known[st
 
 def _progressed(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.rows, int):
-        # A batch without data reports again under the id of the one that comes next. After a rewind
-        # a batch runs again with other rows, and the later run counts.
-        if event.rows > 0 or event.batch not in history.rows:
-            history.rows[event.batch] = event.rows
+        history.counted(event.batch, event.rows)
         if event.rows > 0:
             ends = tuple(one.end for one in event.sources)
             history.ends[event.batch] = Known(value=ends, read_from=(path,))
@@ -177,31 +255,12 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
         for one in event.operators
         if names.count(one.name) == 1 and "numRowsTotal" in one.numbers
     }
-    start = history.starts[event.run_id]
-    if start.first_batch is None:
-        history.starts[event.run_id] = _changed(start, first_batch=event.batch)
+    start = history.starts.get(event.run_id)
+    if start is not None and start.first_batch is None and isinstance(start.at_ms, int):
+        history.starts[event.run_id] = replace(start, first_batch=event.batch)
 
 
 def _terminated(history: History, event: QueryTerminated) -> None:
-    start = history.starts[event.run_id]
-    history.starts[event.run_id] = _changed(start, ended_ms=event.at_ms, error=event.error)
-
-
-def _changed(
-    start: Start,
-    *,
-    first_batch: BatchId | None = None,
-    ended_ms: int | Unknown | None = None,
-    error: str | None = None,
-) -> Start:
-    return Start(
-        sign=start.sign,
-        at_ms=start.at_ms,
-        run_id=start.run_id,
-        first_batch=start.first_batch if first_batch is None else first_batch,
-        ended_ms=start.ended_ms if ended_ms is None else ended_ms,
-        error=start.error if error is None else error,
-        spark_version=start.spark_version,
-        note=start.note,
-        read_from=start.read_from,
-    )
+    start = history.starts.get(event.run_id)
+    if start is not None:
+        history.starts[event.run_id] = replace(start, ended_ms=event.at_ms, error=event.error)

@@ -5,13 +5,15 @@ are none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, Start
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json
+
+NO_END = Unknown(reason="no end was told")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,34 @@ class History:
     log_silent: str = ""
     """Why the event log that was given tells nothing of the query; empty where it does."""
 
+    def add(self, later: "History") -> None:
+        """Lay what a later run tells over it, or what is better told of the same run."""
+        self.query_id = later.query_id or self.query_id
+        self.spark_version = later.spark_version or self.spark_version
+        self.sink = later.sink or self.sink
+        self.output_mode = later.output_mode or self.output_mode
+        if later.job or later.writes:
+            self.job, self.generation, self.writes = later.job, later.generation, later.writes
+        self.sources = later.sources or self.sources
+        self.operators = later.operators or self.operators
+        for batch, rows in later.rows.items():
+            self.counted(batch, rows)
+        if later.state_batches:
+            self.state_rows, self.state_batches = later.state_rows, later.state_batches
+        for run, start in later.starts.items():
+            self.starts[run] = _both(self.starts[run], start) if run in self.starts else start
+        self.plans |= later.plans
+        self.ends |= later.ends
+
+    def counted(self, batch: BatchId, rows: int) -> None:
+        """Note the rows of a batch.
+
+        A batch without data reports again under the id of the one that comes next. After a rewind a
+        batch runs again with other rows, and the later run counts.
+        """
+        if rows > 0 or batch not in self.rows:
+            self.rows[batch] = rows
+
     def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
         """The rows of the state after a batch, by operator; none where it is not told of."""
         return self.state_rows if batch in self.state_batches else {}
@@ -62,3 +92,15 @@ class History:
             if start.first_batch is not None or isinstance(start.ended_ms, Unknown):
                 return self.plans[run]
         return NOT_RECORDED
+
+
+def _both(start: Start, later: Start) -> Start:
+    """What two tell of the start and the end of one run."""
+    unended = isinstance(later.ended_ms, Unknown) and not later.error
+    return replace(
+        start if isinstance(later.at_ms, Unknown) else later,
+        first_batch=later.first_batch if start.first_batch is None else start.first_batch,
+        ended_ms=start.ended_ms if unended else later.ended_ms,
+        error=later.error or start.error,
+        spark_version=later.spark_version or start.spark_version,
+    )
