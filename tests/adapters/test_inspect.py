@@ -205,6 +205,46 @@ def test_what_is_newer_than_the_entry_that_tells_the_version_is_said(tmp_path: P
     assert found.inferred.endswith("`offsets/2`, which is newer, cannot be read")
 
 
+def test_after_the_largest_id_there_is_none(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    largest = (1 << 63) - 1
+    for number in (largest, largest + 1):
+        files.offsets(location, 2, 1)
+        (location / "offsets/2").rename(location / f"offsets/{number}")
+    found = evidence(location)
+    assert found.batches.last_planned == largest
+    assert found.foreign == (f"offsets/{largest + 1}",)
+
+
+def test_reasons_are_those_of_what_is_there(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    for name in ("offsets", "commits"):
+        (empty / name).mkdir(parents=True)
+    committed = files.write(tmp_path / "committed", planned=0, committed=1)
+    (committed / "metadata").unlink()
+    first, later = evidence(empty), evidence(committed)
+    assert first.query_id == Absent(
+        reason="no file `metadata`: Spark gives the query an id when it first starts"
+    )
+    assert later.query_id == Absent(
+        reason="no file `metadata`: Spark gives the query a new id, and from 4.2 on"
+        " refuses to start"
+    )
+    assert first.source_offsets == Absent(
+        reason="the offset log is empty: no batch was ever planned"
+    )
+    assert later.source_offsets == Absent(reason="the offset log is empty")
+
+
+def test_the_output_mode_is_read_from_the_operator_that_keeps_it(tmp_path: Path) -> None:
+    location = shutil.copytree(golden("4.3", "tws-rows-changelog").checkpoint, tmp_path / "c")
+    other = golden("4.3", "aggregate-hdfs").checkpoint / "state/0"
+    shutil.copytree(other, location / "state/1")
+    found = evidence(location).output_mode
+    assert isinstance(found, Known)
+    assert (found.value, found.read_from) == ("update", ("state/0/_metadata/v2/3",))
+
+
 def test_ids_beyond_64_bits_and_strange_names_are_not_spark_s(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c")
     for name in (f"offsets/{1 << 70}", "offsets/007", "offsets/.DS_Store", "notes.txt"):

@@ -300,7 +300,12 @@ def test_a_name_node_that_nothing_names(
             ("--batch", "abc"),
             "at least 0, found `abc`; for several give `--compare A:B`",
         ),
-        ("state", ("--limit", "0"), "at least 1, found `0`"),
+        ("state", ("--limit", "0"), "at least 1 and at most 2,147,483,646, found `0`"),
+        (
+            "state",
+            ("--limit", "2147483647"),
+            "at least 1 and at most 2,147,483,646, found `2147483647`",
+        ),
         ("state", ("--operator", "-1"), "at least 0, found `-1`"),
     ],
 )
@@ -311,6 +316,30 @@ def test_what_is_no_number_is_told_what_was_expected(
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last == f"Error: Invalid value for '{option[0]}': expected a whole number of {said}"
+
+
+@pytest.mark.parametrize(("command", "option"), [("inspect", "--compare"), ("state", "--changes")])
+@pytest.mark.parametrize("given", ["0:" + "1" * 5000, "3", "3:", "-1:2", "1:2:3", "٣:٤"])
+def test_what_are_no_two_batches_is_told_what_was_expected(
+    tmp_path: Path, command: str, option: str, given: str
+) -> None:
+    done = holdfast(command, str(files.write(tmp_path / "c")), option, given)
+    assert done.returncode == 2
+    found = f"expected two batches as in `{option} 3:7`, found `{option} {given}`"
+    assert done.stderr.splitlines()[0] == f"OPTION_INVALID: {found}"
+
+
+def test_a_link_to_itself_is_no_question_of_rights(tmp_path: Path) -> None:
+    files.write(tmp_path / "c")
+    (tmp_path / "self").symlink_to("self")
+    done = inspect(str(tmp_path / "self"))
+    assert done.stderr == (
+        f"STORAGE_UNAVAILABLE: expected to list `{tmp_path}/self`, found: too many levels of"
+        f" symbolic links\nhint: look at what is above it: `holdfast inspect {tmp_path}`\n"
+    )
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only/self").symlink_to("self")
+    assert "not all of it was searched: `self`" in inspect(str(tmp_path / "only")).stderr
 
 
 def test_a_home_that_no_shell_has_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,14 +90,7 @@ def _form(asked: Mapping[str, bool]) -> str | None:
 def _range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
     if compare is None:
         return None, batch or 0
-    first, _, second = compare.partition(":")
-    if batch is not None or not (first.isdecimal() and second.isdecimal()):
-        raise OptionInvalid(
-            f"expected two batches as in `--compare 3:7`, found `--compare {compare}`"
-            + (f" and `--batch {batch}`" if batch is not None else ""),
-            hint="give `--batch N` or `--compare A:B`",
-        )
-    return int(first), int(second)
+    return options.two_batches("--compare", compare, batch, "A:B")
 
 
 def _show(found: Evidence, form: str | None) -> None:

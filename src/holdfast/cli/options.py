@@ -1,6 +1,7 @@
 """What several commands share: pairs of options, and writing to stdout."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -16,13 +17,15 @@ _PAINTS: dict[Style, dict[str, str | bool]] = {
     Style.BAD: {"fg": "red", "bold": True},
     Style.DIM: {"dim": True},
 }
+# No more digits than the largest batch id has.
+_BATCH = re.compile("[0-9]{1,19}")
 
 
 class Whole(click.IntRange):
     """A whole number, at least so large; where another option takes several, it is named."""
 
-    def __init__(self, least: int, several: str = "") -> None:
-        super().__init__(min=least)
+    def __init__(self, least: int, several: str = "", most: int | None = None) -> None:
+        super().__init__(min=least, max=most)
         self._several = several
 
     def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -31,8 +34,9 @@ class Whole(click.IntRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             several = f"; for several give `{self._several}`" if self._several else ""
+            most = "" if self.max is None else f" and at most {self.max:,}"
             self.fail(
-                f"expected a whole number of at least {self.min}, found `{value}`{several}",
+                f"expected a whole number of at least {self.min}{most}, found `{value}`{several}",
                 param,
                 ctx,
             )
@@ -55,6 +59,19 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
             )
         found[key] = value
     return found
+
+
+def two_batches(option: str, given: str, batch: int | None, form: str) -> tuple[int, int]:
+    """`A:B` -> two batch ids; `form` is how the option is written, which excludes `--batch`."""
+    first, _, second = given.partition(":")
+    ids = [int(one) for one in (first, second) if _BATCH.fullmatch(one)]
+    if batch is not None or len(ids) < 2:  # noqa: PLR2004
+        raise OptionInvalid(
+            f"expected two batches as in `{option} 3:7`, found `{option} {given}`"
+            + (f" and `--batch {batch}`" if batch is not None else ""),
+            hint=f"give `--batch N` or `{option} {form}`",
+        )
+    return ids[0], ids[1]
 
 
 def write_lines(lines: Iterable[Line]) -> None:

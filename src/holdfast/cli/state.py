@@ -14,6 +14,9 @@ from holdfast.model.json import Json, parse
 from holdfast.report import redact, table
 from holdfast.report.text import Line, Part, Style
 
+# One less than Spark's own: it is asked for one row more, which tells whether there are any.
+MOST_ROWS = (1 << 31) - 2
+
 
 @click.command()
 @click.argument("location", callback=options.at_home, metavar="LOCATION")
@@ -34,7 +37,7 @@ from holdfast.report.text import Line, Part, Style
 @click.option("--changes", metavar="FROM:TO", help="What the batches FROM to TO have changed.")
 @click.option(
     "--limit",
-    type=options.Whole(1),
+    type=options.Whole(1, most=MOST_ROWS),
     default=20,
     show_default=True,
     metavar="N",
@@ -127,8 +130,9 @@ def _lines(shown: ops.StateShown) -> Iterator[Line]:
     ]
     yield from table.lines(heads, cells)
     if shown.rows.cut:
-        more = f"cut at `--limit {wanted.limit}`; see more with `--limit {wanted.limit * 10}`"
-        yield (Part(more, Style.CAREFUL),)
+        more = min(wanted.limit * 10, MOST_ROWS)
+        cut = f"cut at `--limit {wanted.limit}`; see more with `--limit {more}`"
+        yield (Part(cut, Style.CAREFUL),)
 
 
 def _parsed(text: str) -> Json:
@@ -138,16 +142,10 @@ def _parsed(text: str) -> Json:
 def _range(batch: int | None, changes: str | None) -> tuple[int, int] | None:
     if changes is None:
         return None
-    first, _, last = changes.partition(":")
-    if batch is not None or not (first.isdecimal() and last.isdecimal()):
-        raise OptionInvalid(
-            f"expected two batches as in `--changes 3:7`, found `--changes {changes}`"
-            + (f" and `--batch {batch}`" if batch is not None else ""),
-            hint="give `--batch N` or `--changes FROM:TO`",
-        )
-    if int(first) > int(last):
+    first, last = options.two_batches("--changes", changes, batch, "FROM:TO")
+    if first > last:
         raise OptionInvalid(
             f"expected the earlier batch first, found `--changes {changes}`",
             hint=f"turn it round: `--changes {last}:{first}`",
         )
-    return int(first), int(last)
+    return first, last

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from holdfast.gather.history import EventLog
 
 _MOST_METADATA = 1 << 20
-_NO_METADATA = (
-    "no file `metadata`: Spark gives the query a new id, and from 4.2 on refuses to start"
-)
+_NO_METADATA = "no file `metadata`: Spark gives the query "
+_AT_FIRST = "an id when it first starts"
+_LATER = "a new id, and from 4.2 on refuses to start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,8 @@ def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
     for refused in found.refused_in("metadata"):
         return refused
     if FileKind.METADATA not in found.amounts:
-        return Absent(reason=_NO_METADATA)
+        begun = found.offsets.ids or found.commits.ids
+        return Absent(reason=_NO_METADATA + (_LATER if begun else _AT_FIRST))
     for _, data in reader.read([Piece(path="metadata", most=_MOST_METADATA)]):
         match decoded(data, metadata.decode):
             case QueryMetadata(query_id=told):

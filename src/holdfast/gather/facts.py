@@ -68,7 +68,8 @@ def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
     if unlisted is not None:
         return unlisted
     if planned is None:
-        return Absent(reason="the offset log is empty: no batch was ever planned")
+        never = "" if batches.last_committed is not None else ": no batch was ever planned"
+        return Absent(reason=f"the offset log is empty{never}")
     if planned in seen.entries.damaged_offsets:
         return seen.entries.damaged_offsets[planned]
     offsets = {source.name: source.offset for source in seen.sources}
@@ -98,10 +99,11 @@ def output_mode(seen: Seen) -> Fact[str]:
     """Only records, an event log, and an operator that keeps it tell it."""
     if seen.told.output_mode is not None:
         return seen.told.output_mode
-    mode = state_facts.output_mode(seen.state.operators)
-    if isinstance(mode, str):
-        files = [path for _, path in seen.tree.operator_metadata.values()]
-        return Known(value=mode.lower(), read_from=tuple(files))
+    for operator in seen.state.operators:
+        mode = state_facts.output_mode(operator)
+        if mode is not None:
+            _, path = seen.tree.operator_metadata[operator.operator]
+            return Known(value=mode.lower(), read_from=(path,))
     return _not_told(seen)
 
 

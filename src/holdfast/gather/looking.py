@@ -70,7 +70,7 @@ def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckp
         raise _refused(location, url, storage, top)
     if recognise.is_checkpoint(reader, "", top, _named(url)):
         return Checkpoint(place=_place(url, reader, storage), top=top)
-    if not top.files and not top.folders:
+    if not (top.files or top.folders or top.refused):
         raise LocationEmpty(
             f"expected a checkpoint at `{location}`, found an empty folder",
             hint=_above(url, storage),
@@ -211,16 +211,17 @@ def _named(url: str) -> str:
 
 def _refused(
     location: str, url: str, storage: Mapping[str, str], refused: Refused
-) -> LocationForbidden | NotACheckpoint:
+) -> LocationForbidden | NotACheckpoint | StorageUnavailable:
     if "directory" in refused.reason:
         folder = _owner(url, storage) or location.rstrip("/").rpartition("/")[0] or "."
         return NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a file",
             hint=f"name the folder of the checkpoint, as in {_inspect(folder)}",
         )
-    return LocationForbidden(
-        f"expected to list `{location}`, found: {refused.reason}", hint=OTHER_USER
-    )
+    said = f"expected to list `{location}`, found: {refused.reason}"
+    if refused.forbidden:
+        return LocationForbidden(said, hint=OTHER_USER)
+    return StorageUnavailable(said, hint=_above(url, storage))
 
 
 def _nothing(

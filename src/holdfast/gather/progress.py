@@ -53,7 +53,9 @@ def caught_up(reader: Reader, tree: Tree) -> None:
         for _ in range(_MOST_AHEAD):
             last = log.ids.last
             following = 0 if last is None else last + 1
-            if not _there(reader, f"{folder}/{following}"):
+            entry = f"{folder}/{following}"
+            # After the largest id there is none, whatever lies there.
+            if names.classify(entry).number is None or not _there(reader, entry):
                 break
             log.ids.add([following])
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last

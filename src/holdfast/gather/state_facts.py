@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Fact, Known, OperatorSeen, UnreadableFile
-from holdfast.model.json import Json
 
 
 def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]]:
@@ -66,11 +65,8 @@ def provider(tree: Tree, settings: Mapping[str, str], read_from: str) -> Fact[st
     return Absent(reason="the offset entry pins settings, but none of a state store")
 
 
-def output_mode(operators: Iterable[OperatorSeen]) -> Json:
+def output_mode(operator: OperatorSeen) -> str | None:
     """The output mode that an operator's own properties name; only transformWithState has one."""
-    for one in operators:
-        properties = one.properties if isinstance(one.properties, Mapping) else {}
-        mode = properties.get("outputMode")
-        if isinstance(mode, str):
-            return mode
-    return None
+    properties = operator.properties if isinstance(operator.properties, Mapping) else {}
+    mode = properties.get("outputMode")
+    return mode if isinstance(mode, str) else None
