@@ -103,6 +103,17 @@ def test_any_other_json_is_opaque(value: Json) -> None:
     assert source_offset.decode(value) == OpaqueOffset(value=value)
 
 
+@pytest.mark.parametrize(
+    "value", [{"page": 3}, {"events": {"0": 6}}, {"offset": 1, "timestamp": 2}]
+)
+def test_a_python_data_source_is_one_by_its_description_whatever_it_writes(value: Json) -> None:
+    described = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1d6e2c"
+    found = source_offset.decode(value, described=described)
+    assert found == OpaqueOffset(value=value, source="a Python data source")
+    consumed = source_offset.between(NoOffset(), found)
+    assert (consumed.source, consumed.unit) == ("a Python data source", "")
+
+
 def test_no_offset() -> None:
     assert source_offset.decode(None) == NoOffset()
 
@@ -172,6 +183,20 @@ def shard(position: str, inside: int, *, last: bool = False) -> Json:
             "isLast": str(last).lower(),
         },
     }
+
+
+def test_a_shard_is_closed_where_it_ends_and_not_with_every_plain_record() -> None:
+    plain = source_offset.decode(shard("7", -1, last=True))
+    ended = source_offset.decode(
+        {"metadata": {"streamName": "s", "batchId": "3"},
+         "0": {"iteratorType": "SHARD_END", "iteratorPosition": ""}}
+    )  # fmt: skip
+    assert isinstance(plain, KinesisOffset)
+    assert isinstance(ended, KinesisOffset)
+    assert plain.shards["s/0"] == ShardPosition(
+        "AFTER_SEQUENCE_NUMBER", "7", closed=False, last=True
+    )
+    assert ended.shards["s/0"] == ShardPosition("SHARD_END", "", closed=True)
 
 
 def iceberg(snapshot: int, position: int) -> Json:

@@ -67,6 +67,8 @@ _DESCRIBED = {
     "rate": "rate",
     "textsocket": "socket",
 }
+# What such a source writes is its own business, and may have the shape of another's offset.
+_PYTHON = ".datasources.v2.python."
 _DELTA_NAMES_CHANGES, _DELTA_BASE = 3, -100
 _UNITS: Mapping[type[RecognisedOffset], str] = {
     AutoLoaderOffset: "files",
@@ -80,6 +82,8 @@ def decode(value: Json, *, described: str = "") -> Offset:
     """The offset by kind; `described` is the source's description where records have one."""
     if value is None:
         return NoOffset()
+    if _PYTHON in described.lower():
+        return OpaqueOffset(value=value, source="a Python data source")
     found = next((one for one in (shape(value) for shape in _SHAPES) if one is not None), None)
     if found is None:
         return OpaqueOffset(value=value)
@@ -252,7 +256,7 @@ def _shard_position(position: ShardPosition) -> _Position:
     order = _order(position.number)
     return _Position(
         f"{position.number}{inside}{closed}",
-        None if order is None else (*order, position.inside, position.closed),
+        None if order is None else (*order, position.inside, position.last, position.closed),
     )
 
 
@@ -266,5 +270,5 @@ def _unit(offset: Offset) -> tuple[str, str]:
     if isinstance(offset, NoOffset):
         return "", ""
     if isinstance(offset, OpaqueOffset):
-        return "opaque", ""
+        return offset.source, ""
     return offset.recognition.source, _UNITS.get(type(offset), "offsets")

@@ -170,8 +170,9 @@ def _open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
         shards[f"{stream}/{shard}"] = ShardPosition(
             iterator,
             number,
-            closed=str(position.get("isLast")).lower() == "true",
+            closed=iterator == "SHARD_END",
             inside=int(inside) if _is_number(inside) else 0,
+            last=str(position.get("isLast")).lower() == "true",
         )
     return shards
 

@@ -130,13 +130,15 @@ class PartitionNumbersOffset:
 class ShardPosition(NamedTuple):
     """Where a shard was read to; `number` is the sequence number, empty where there is none.
 
-    `inside` is the number of the record in those that a producer put together under one number.
+    `inside` is the number of the record in those that a producer put together under one number, and
+    `last` says that it is the last of them.
     """
 
     iterator: str
     number: str
     closed: bool
     inside: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,9 +206,13 @@ class NoOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueOffset:
-    """Any other JSON, shown as it is: a Python data source, or a connector not known here."""
+    """Any other JSON, shown as it is: a connector not known here, or a Python data source.
+
+    What the latter writes may look like any other's: it is one where its description says so.
+    """
 
     value: Json
+    source: str = "opaque"
 
 
 RecognisedOffset = (
