@@ -272,6 +272,14 @@ def _a_source_log_that_is_gone(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@_shows(Code.SOURCE_LOG_INTERVAL)
+def _a_source_log_that_is_compacted_seldom(folder: Path) -> Diagnosis:
+    found = diagnosed(reading_files(folder / "c", batches=15, listed=15))
+    assert found.restart.error is None
+    assert "at 16 or more" in found.findings[0].text
+    return found
+
+
 @_shows(Code.SOURCE_WENT_BACK, Code.SOURCE_LOG_AHEAD)
 def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
     location = reading_files(folder / "c")

@@ -92,6 +92,10 @@ def log(entries: list[tuple[int, int]], compacts: list[int]) -> SourceLog:
         # One compacted entry alone: the interval is the smallest divisor of 30 that is at least 10.
         (log([(30, 31)], [29]), range(29, 32)),
         (log([(6, 7)], [5]), range(5, 8)),
+        # Plain entries where ten would have compacted them: the setting was larger.
+        (log([(0, 15)], []), range(16)),
+        (log([(30, 39)], [29]), range(29, 40)),
+        (log([(20, 29)], [19]), range(19, 30)),
     ],
 )
 def test_what_a_source_reads_when_it_is_made(seen: SourceLog, required: range) -> None:
@@ -104,3 +108,18 @@ def test_what_is_missing_is_looked_up_in_the_last_compacted_entry() -> None:
     assert source_log.absent(seen, range(8, 13)) == (8,)
     assert source_log.unknown(seen, range(8, 13)) == ()
     assert source_log.unknown(seen, range(8, 15)) == (13, 14)
+
+
+@pytest.mark.parametrize(
+    ("seen", "least"),
+    [
+        (log([(0, 8), (10, 12)], [9]), 10),
+        (log([(0, 15)], []), 17),
+        (log([(30, 31)], [29]), 10),
+        (log([(30, 39)], [29]), 11),
+        (log([(30, 45)], [29]), 16),
+        (log([(10, 108)], [49, 99]), 10),
+    ],
+)
+def test_the_setting_that_a_log_was_written_with(seen: SourceLog, least: int) -> None:
+    assert source_log.least_setting(seen) == least

@@ -3,7 +3,9 @@
     0 1 2 … 8 9.compact 10 11        the interval is 10: (K + 1) % 10 == 0 is compacted
 
 Spark derives the interval anew from the compacted entries that it finds: the distance of the last
-two, or, of a single one, a divisor of its number plus one that is no smaller than the setting.
+two; of a single one, a divisor of its number plus one that is no smaller than the setting; without
+any it is the setting. The setting is in no file. It is taken to be the default, unless a plain
+entry lies where that would have compacted one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,16 +61,43 @@ def _compacted(log: SourceLog, offset: int) -> bool:
     return (offset + 1) % _interval(log) == 0
 
 
+def least_setting(log: SourceLog) -> int:
+    """The smallest setting of the interval, from the default on, that a start can read it with."""
+    newest = list(_newest(log.compacts))
+    if len(newest) > 1 or _interval(log) == next(_intervals(log), None):
+        return DEFAULT_INTERVAL
+    if not newest:
+        return _interval(log)
+    refused = [n for n in _intervals(log) if n < _interval(log)]
+    return max(refused, default=DEFAULT_INTERVAL - 1) + 1
+
+
 def _interval(log: SourceLog) -> int:
     newest = list(_newest(log.compacts))
-    if not newest:
-        return DEFAULT_INTERVAL
     if len(newest) > 1:
         return newest[0] - newest[1]
+    beyond = latest(log) + 2
+    return next((n for n in _intervals(log) if not _plain(log, n)), beyond)
+
+
+def _intervals(log: SourceLog) -> Iterator[int]:
+    """What Spark can take the interval for without two compacted entries, by the setting."""
+    newest = list(_newest(log.compacts))
+    if not newest:
+        yield DEFAULT_INTERVAL
+        return
     last = newest[0] + 1
-    if last <= DEFAULT_INTERVAL or last // 2 <= DEFAULT_INTERVAL:
-        return last
-    return next((n for n in range(DEFAULT_INTERVAL, last // 2 + 1) if last % n == 0), last)
+    if last // 2 > DEFAULT_INTERVAL:
+        yield from (n for n in range(DEFAULT_INTERVAL, last // 2 + 1) if last % n == 0)
+    yield last
+
+
+def _plain(log: SourceLog, interval: int) -> bool:
+    """Whether a plain entry lies where this interval would have compacted one."""
+    return any(
+        _within(log.entries, offset) and not _within(log.compacts, offset)
+        for offset in range(interval - 1, latest(log) + 1, interval)
+    )
 
 
 def _newest(compacts: Sequence[Span]) -> Iterator[int]:

@@ -45,6 +45,22 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Restore `sources/<i>`. An emptied log makes the source list every file again.",
     ),
+    Code.SOURCE_LOG_INTERVAL: Explanation(
+        meaning="The log of a file source has plain entries where the default setting would have"
+        " compacted them.",
+        causes="The query ran with `spark.sql.streaming.fileSource.log.compactInterval` above 10."
+        " No file keeps that setting.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "looks for a compacted entry by the setting of the session, unless there are"
+                    " two of them, and fails before any batch where it is not there"
+                ),
+            ),
+        ),
+        cures="Start the query with the setting that it ran with.",
+    ),
     Code.SOURCE_WENT_BACK: Explanation(
         meaning="A batch ends before it begins.",
         causes="An offset entry was edited, or comes from another checkpoint.",

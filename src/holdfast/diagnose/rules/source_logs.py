@@ -10,6 +10,7 @@ from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.source_offset import FileOffset
 
+_SETTING = "spark.sql.streaming.fileSource.log.compactInterval"
 _RESTORE = "restore the folder `sources` from a copy of the checkpoint"
 
 
@@ -20,6 +21,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     for name, log in evidence.source_logs.items():
         if log.of_files:
             yield from _damaged(name, log)
+            yield from _interval(name, log)
     for name, offset in _listed(evidence, stands).items():
         log = evidence.source_logs.get(name, source_log.EMPTY)
         newest = source_log.latest(log)
@@ -73,6 +75,26 @@ def _damaged(name: str, log: SourceLog) -> Iterator[Finding]:
             text=f"`{path}` is read when source {name} is made, and cannot be.",
             clues=(Clue(file=path, expected="an entry of the source's log", found=reason),),
             remedies=(_RESTORE,),
+        )
+
+
+def _interval(name: str, log: SourceLog) -> Iterator[Finding]:
+    """No file tells the setting that a log was written with, and a start needs it again."""
+    least = source_log.least_setting(log)
+    if least > source_log.DEFAULT_INTERVAL:
+        yield Finding(
+            code=Code.SOURCE_LOG_INTERVAL,
+            severity=Severity.NOTE,
+            text=f"The log of source {name} was written with `{_SETTING}` at {least} or more: a"
+            f" start with less, such as the default {source_log.DEFAULT_INTERVAL}, fails.",
+            clues=(
+                Clue(
+                    file=f"sources/{name}",
+                    expected=f"a compacted entry every {source_log.DEFAULT_INTERVAL}",
+                    found="plain entries in their places",
+                ),
+            ),
+            remedies=(f"start it with the `{_SETTING}` that it ran with",),
         )
 
 
