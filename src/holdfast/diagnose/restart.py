@@ -40,7 +40,7 @@ from holdfast.model.restart import (
     Starting,
 )
 from holdfast.model.source_offset import FileOffset
-from holdfast.model.spark_version import SparkVersion
+from holdfast.model.spark_version import Runtime, SparkVersion
 
 _DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
@@ -67,8 +67,11 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
     if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
         version = SparkVersion(int(numbers[0]), int(numbers[1]))
         return Starting(spark=version, chosen="as it ran last", asynchronous=asynchronous)
-    if not isinstance(evidence.spark_versions, Unknown):
-        told_range = evidence.spark_versions
+    told_range = evidence.spark_versions
+    if isinstance(told_range, Runtime):
+        chosen = f"the newest of Apache; {told_range.name} wrote it"
+        return Starting(spark=NEWEST, chosen=chosen, asynchronous=asynchronous)
+    if not isinstance(told_range, Unknown):
         exact = told_range.lowest == told_range.highest
         chosen = "which wrote it" if exact else "the newest that can have written it"
         return Starting(spark=told_range.highest, chosen=chosen, asynchronous=asynchronous)

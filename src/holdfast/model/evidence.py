@@ -21,7 +21,7 @@ from holdfast.model.json import Json
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
-from holdfast.model.spark_version import VersionRange
+from holdfast.model.spark_version import Runtime, VersionRange
 from holdfast.model.verdict import Verdict
 
 T_co = TypeVar("T_co", covariant=True)
@@ -277,7 +277,7 @@ class Evidence:
     batches: Batches
     timeline: tuple[BatchSeen, ...]
     settings: Mapping[str, str]
-    spark_versions: VersionRange | Unknown
+    spark_versions: VersionRange | Runtime | Unknown
     sources: tuple[SourceSeen, ...]
     operators: tuple[OperatorSeen, ...]
     ledgers: tuple[LedgerSeen, ...]

@@ -15,6 +15,7 @@ from holdfast.model.evidence import (
     Span,
     UnreadableFile,
 )
+from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
 from holdfast.report import failing
 
@@ -26,9 +27,12 @@ def of(evidence: Evidence) -> Verdict:
     if standing.level is Level.BAD:
         return standing
     fails = _fails(evidence)
-    if fails:
-        return _bad(f"{standing.text}; but {fails}")
-    return _careful(standing, [*_unidentified(evidence), *_unread(evidence)])
+    notes = [*_unidentified(evidence), *_unread(evidence)]
+    wrote = evidence.spark_versions
+    if fails and isinstance(wrote, Runtime):
+        unsaid = f"of a start of {wrote.name}, which wrote it, nothing is predicted"
+        return _careful(standing, [fails, unsaid, *notes])
+    return _bad(f"{standing.text}; but {fails}") if fails else _careful(standing, notes)
 
 
 def row(evidence: Evidence) -> CheckpointRow:
@@ -57,7 +61,8 @@ def _fails(evidence: Evidence) -> str:
     predicted = restart.predicted(evidence, how)
     if predicted.error is None:
         return ""
-    return failing.sentence(f"a start of Spark {how.spark}", predicted, predicted.error)
+    whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
+    return failing.sentence(f"a start of {whose} {how.spark}", predicted, predicted.error)
 
 
 def _unidentified(evidence: Evidence) -> Iterator[str]:
