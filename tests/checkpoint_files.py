@@ -40,6 +40,14 @@ def offsets(folder: Path, batch: int, at_ms: int, settings: dict[str, str] | Non
     os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
 
 
+def epoch(folder: Path, number: int) -> None:
+    """One entry of the offset log as continuous mode writes it: no settings and no time."""
+    end = (number + 1) * 10
+    (folder / f"offsets/{number}").write_text(
+        f"v1\n\n{canonical({'orders': {'0': end, '1': end}})}"
+    )
+
+
 def state(folder: Path, versions: range, *, partitions: int = 2) -> None:
     """Deltas of an HDFS-backed store for each version."""
     for partition in range(partitions):

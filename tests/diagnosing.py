@@ -46,13 +46,15 @@ def codes(found: Diagnosis) -> set[Code]:
     return {one.code for one in found.findings} - {Code.STORAGE_EPHEMERAL}
 
 
-def reading(location: Path, offsets: Sequence[Json]) -> Path:
+def reading(
+    location: Path, offsets: Sequence[Json], settings: Mapping[str, str] = files.SETTINGS
+) -> Path:
     """A checkpoint whose batches end at these offsets of one source, all committed."""
     for name in ("offsets", "commits"):
         (location / name).mkdir(parents=True)
     (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
     for batch, offset in enumerate(offsets):
-        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": files.SETTINGS}
+        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": dict(settings)}
         text = f"v1\n{json.dumps(metadata)}\n{canonical(offset)}"
         (location / f"offsets/{batch}").write_text(text)
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')

@@ -51,6 +51,14 @@ def _two_batches_pending(folder: Path) -> Diagnosis:
     return diagnosed(files.write(folder / "c", committed=1))
 
 
+@_shows(Code.CONTINUOUS_MODE)
+def _in_continuous_mode(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    for epoch in range(3):
+        files.epoch(location, epoch)
+    return diagnosed(location)
+
+
 @_shows(Code.OFFSET_BEFORE_MISSING)
 def _the_entry_before_is_missing(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=4, committed=4)

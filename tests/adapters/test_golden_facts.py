@@ -13,6 +13,7 @@ from tests.looking import evidence, rendered, stamps
 from holdfast.errors import HoldfastError, InspectionRefused
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known
+from holdfast.model.spark_version import VersionRange
 from holdfast.model.verdict import Level
 from holdfast.report import document, text, verdict
 
@@ -84,7 +85,7 @@ def _provider(golden: Golden, found: Evidence) -> None:
 
 
 def _version(golden: Golden, found: Evidence) -> None:
-    assert not isinstance(found.spark_versions, Unknown)
+    assert isinstance(found.spark_versions, VersionRange)
     assert found.spark_versions.lowest <= _line(golden) <= found.spark_versions.highest
     assert isinstance(found.spark_version, Known)
     assert found.spark_version.inferred

@@ -127,6 +127,30 @@ def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
     assert any("not as Apache Spark writes" in reason for reason in odd.reasons)
 
 
+@pytest.mark.parametrize(
+    ("settings", "sources", "reasons"),
+    [
+        (pinned(S4_3), {"Kafka", "Delta"}, 0),
+        (pinned(S3_5_4), set[str](), 0),
+        (pinned(S4_0) | {f"{STREAMING}stateStore.providerClass": "org.acme.Provider"}, set(), 0),
+        (pinned(S3_2_2), {"Auto Loader"}, 1),
+        (pinned(S3_5_4 | {"spark.databricks.optimizer.x.streaming"}), set(), 1),
+        (
+            pinned(S3_2_2)
+            | {f"{STREAMING}stateStore.providerClass": "com.databricks.sql.streaming.state.X"},
+            {"Kafka"},
+            1,
+        ),
+    ],
+)
+def test_a_databricks_runtime_is_told_by_what_only_it_has(
+    settings: dict[str, str], sources: set[str], reasons: int
+) -> None:
+    found = spark_version.runtime(settings, sources)
+    assert len(found.reasons if found else ()) == reasons
+    assert found is None or found.name == "a Databricks runtime"
+
+
 def test_the_table_spans_what_is_known() -> None:
     assert min(spark_version.PINNED_SINCE.values()) == SparkVersion(2, 2)
     assert SparkVersion(2, 1) == OLDEST

@@ -7,6 +7,7 @@ Spark begins at the latest entry of the offset log, O; C is the latest entry of 
     C < O      batch O again, over exactly its range; what lies between C and O counts as done
     C > O      batch O again; its commit is there already, so Spark fails after the sink has written
 
+That is so for micro-batches; `epochs` says what continuous mode does.
 `start_errors` says what stops Spark on the way, in the order in which Spark looks.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.decode import source_offset
 from holdfast.diagnose import (
+    epochs,
     respelt,
     sink_answer,
     source_errors,
@@ -40,7 +42,7 @@ from holdfast.model.restart import (
     Starting,
 )
 from holdfast.model.source_offset import FileOffset
-from holdfast.model.spark_version import SparkVersion
+from holdfast.model.spark_version import Runtime, SparkVersion
 
 _DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
@@ -59,20 +61,30 @@ class _Next:
 
 
 def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool) -> Starting:
-    """Which Spark will start: the one asked for, the one that the evidence names, or the newest."""
+    """Which Spark will start: the one asked for, the one that the evidence names, or the newest.
+
+    In continuous mode, if that wrote the checkpoint; it knows no asynchronous tracking.
+    """
+    spark, chosen = _spark(evidence, asked)
+    continuous = evidence.batches.continuous and not asynchronous
+    return Starting(spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous)
+
+
+def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
     if asked is not None:
-        return Starting(spark=asked, chosen="as asked for", asynchronous=asynchronous)
+        return asked, "as asked for"
     told = evidence.spark_version
     numbers = told.value.split(".") if isinstance(told, Known) and not told.inferred else []
     if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
-        version = SparkVersion(int(numbers[0]), int(numbers[1]))
-        return Starting(spark=version, chosen="as it ran last", asynchronous=asynchronous)
-    if not isinstance(evidence.spark_versions, Unknown):
-        told_range = evidence.spark_versions
+        return SparkVersion(int(numbers[0]), int(numbers[1])), "as it ran last"
+    told_range = evidence.spark_versions
+    if isinstance(told_range, Runtime):
+        return NEWEST, f"the newest of Apache; {told_range.name} wrote it"
+    if not isinstance(told_range, Unknown):
         exact = told_range.lowest == told_range.highest
         chosen = "which wrote it" if exact else "the newest that can have written it"
-        return Starting(spark=told_range.highest, chosen=chosen, asynchronous=asynchronous)
-    return Starting(spark=NEWEST, chosen="the newest", asynchronous=asynchronous)
+        return told_range.highest, chosen
+    return NEWEST, "the newest"
 
 
 def predicted(evidence: Evidence, how: Starting) -> Restart:
@@ -80,6 +92,8 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
     hidden = unseen.files(evidence)
     if hidden:
         return _nothing_known(how, Unknown(reason=hidden[0].told), None)
+    if how.continuous:
+        return epochs.predicted(evidence, how)
     following = _next(evidence, how)
     error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):
@@ -158,6 +172,7 @@ def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> R
 
 def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[StartError]:
     """What stops the batch itself, in Spark's order."""
+    yield from source_errors.of_epochs(evidence)
     if following.rerun:
         yield from source_errors.of_ranges(
             evidence, following.before, following.end, batch=following.batch

@@ -1,4 +1,4 @@
-"""Stage 3: the logs of file sources -> the errors that they make Spark raise."""
+"""Stage 3: the logs of file sources, and offsets -> the errors that they make Spark raise."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError
-from holdfast.model.source_offset import FileOffset
+from holdfast.model.source_offset import FileOffset, RatePartitionsOffset
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_LOOKED_AT = 10_000
@@ -77,6 +77,15 @@ def _of_files(
     for one in evidence.unreadable:
         if one.path in files:
             yield spark_errors.damaged(one, exact=False, stage=stage)
+
+
+def of_epochs(evidence: Evidence) -> Iterator[StartError]:
+    """Offsets of continuous mode that no micro-batch reads: those of rate."""
+    for source in evidence.sources:
+        if isinstance(source.offset, RatePartitionsOffset):
+            reason = "the offset of rate is one for each partition, and in micro-batches one number"
+            path = f"offsets/{source.batch}"
+            yield spark_errors.error("", ("NumberFormatException",), reason, path)
 
 
 def of_logs_behind(evidence: Evidence, batch: BatchId, end: OffsetEntry) -> Iterator[StartError]:

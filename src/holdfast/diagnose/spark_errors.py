@@ -63,6 +63,12 @@ def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) ->
     return error("", (*classes, *JSON_ERRORS), reason, file.path, stage=stage)
 
 
+def at_commit(file: UnreadableFile, epoch: BatchId) -> StartError:
+    """What continuous mode raises at a damaged entry, which it reads to commit an epoch."""
+    found = damaged(file, exact=False, stage=Stage.COMMITTING)
+    return replace(found, batch=epoch)
+
+
 def version(path: str, version: int, condition: str, spark: SparkVersion) -> StartError:
     """An entry of a format that this Spark does not read."""
     reason = f"`{path}` has version {version}, which Spark {spark} does not read"

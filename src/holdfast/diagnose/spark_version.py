@@ -5,14 +5,15 @@ settings that must not change during the life of a query, and their number has g
 writes all that it knows, whatever the query, so that each setting tells "this version or later"
 by being there and "an earlier one" by its absence. Formats only tell the former, of any batch.
 Continuous mode pins nothing in any version, nor does it write the time of an entry; Spark 2.1 wrote
-the time.
+the time. A Databricks runtime takes settings of later Sparks before these are released, and leaves
+others out: what it pins narrows nothing.
 """
 
 import re
 from collections.abc import Mapping, Set
 from enum import StrEnum
 
-from holdfast.model.spark_version import SparkVersion, VersionRange
+from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
 
 OLDEST, NEWEST = SparkVersion(2, 1), SparkVersion(4, 3)
 _VERSIONS = (
@@ -24,13 +25,17 @@ PRUNE = "optimizer.pruneFiltersCanPruneStreamingSubplan"
 OF_3_5_4, LOST_IN = f"spark.databricks.sql.{PRUNE}", SparkVersion(4, 1)
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 _SHUFFLE = "spark.sql.shuffle.partitions"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
+_DATABRICKS = "a Databricks runtime"
+_DATABRICKS_SETTINGS, _DATABRICKS_CLASSES = "spark.databricks.", "com.databricks."
+_DATABRICKS_SOURCES = frozenset({"Auto Loader", "Pub/Sub"})
 
 # Checked in the source of every release from 2.1.0 to 4.2.0, and against checkpoints that the last
 # release of each minor version wrote.
 PINNED_SINCE: Mapping[str, SparkVersion] = {
     _SHUFFLE: SparkVersion(2, 2),
-    "spark.sql.streaming.stateStore.providerClass": SparkVersion(2, 3),
+    _PROVIDER: SparkVersion(2, 3),
     "spark.sql.streaming.multipleWatermarkPolicy": SparkVersion(2, 4),
     "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": SparkVersion(2, 4),
     "spark.sql.streaming.aggregation.stateFormatVersion": SparkVersion(2, 4),
@@ -100,6 +105,26 @@ def parsed(text: str) -> SparkVersion | None:
     """The minor version that a release is of; None where the text names none."""
     found = _NUMBERS.match(text)
     return SparkVersion(int(found[1]), int(found[2])) if found else None
+
+
+def runtime(settings: Mapping[str, str], sources: Set[str]) -> Runtime | None:
+    """The vendor's Spark that wrote the newest offset entry; None where nothing shows one.
+
+    `sources` are the kinds of its sources that are sure. A Databricks runtime may also write what
+    Apache Spark does, and then nothing tells it.
+    """
+    reasons: list[str] = []
+    provider = settings.get(_PROVIDER, "")
+    if provider.startswith(_DATABRICKS_CLASSES):
+        reasons.append(f"the state store provider is `{provider}`")
+    own = sorted(key for key in settings if key.startswith(_DATABRICKS_SETTINGS))
+    own = [key for key in own if key != OF_3_5_4]
+    if own:
+        reasons.append(f"`{own[0]}` is pinned, which no Apache release does")
+    kinds = sorted(sources & _DATABRICKS_SOURCES)
+    if kinds:
+        reasons.append(f"it reads from {kinds[0]}, which only Databricks has")
+    return Runtime(name=_DATABRICKS, reasons=tuple(reasons)) if reasons else None
 
 
 def narrowed(

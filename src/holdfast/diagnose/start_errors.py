@@ -38,6 +38,23 @@ def at_start(evidence: Evidence, how: Starting) -> Iterator[StartError]:
         yield from _of_offset_log(evidence, how, evidence.batches.last_planned)
 
 
+def of_epochs(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+    """What stops a start in continuous mode, which reads the latest commit and where that ended."""
+    yield from _of_metadata(evidence, how.spark)
+    committed = evidence.batches.last_committed
+    if committed is None:
+        return
+    yield from _of_commit_entry(evidence, how.spark, committed)
+    path = f"offsets/{committed}"
+    if not _holds_offsets(evidence, committed):
+        reason = f"epoch {committed} is committed, and `{path}` is missing"
+        yield spark_errors.error("", spark_errors.STATE_ERROR, reason, path)
+    yield from _of_offset_entry(evidence, how.spark, committed)
+    late = spark_errors.unreadable(evidence, path)
+    if late is not None:
+        yield spark_errors.damaged(late, exact=False)
+
+
 def _of_metadata(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
     unreadable = spark_errors.unreadable(evidence, "metadata")
     if unreadable is not None:

@@ -15,9 +15,14 @@ def files(evidence: Evidence) -> tuple[UnreadableFile, ...]:
     return tuple(dict.fromkeys(_found(evidence)))
 
 
-def read_at_start(evidence: Evidence) -> Iterator[str]:
-    """The entries of the two logs that every start reads."""
+def read_at_start(evidence: Evidence, *, continuous: bool) -> Iterator[str]:
+    """The entries of the two logs that every start reads; of epochs also what their commits do."""
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if continuous:
+        yield from (f"offsets/{epoch}" for epoch in evidence.batches.pending)
+        if committed is not None:
+            yield from (f"offsets/{committed}", f"commits/{committed}")
+        return
     if planned is not None:
         yield f"offsets/{planned}"
         yield f"offsets/{planned - 1}"
@@ -27,7 +32,9 @@ def read_at_start(evidence: Evidence) -> Iterator[str]:
 
 def _found(evidence: Evidence) -> Iterator[UnreadableFile]:
     yield from evidence.batches.unlisted
-    needed = {"metadata", *read_at_start(evidence)}
+    needed = {"metadata", *read_at_start(evidence, continuous=False)}
+    if evidence.batches.continuous:
+        needed.update(read_at_start(evidence, continuous=True))
     for one in evidence.unreadable:
         if one.path in _WHOLE or (one.forbidden and (one.path in needed or _part(one, evidence))):
             yield one

@@ -71,7 +71,8 @@ def evidence(
     seen = _looked(place, found, event_log)
     latest = _latest(seen.entries)
     bare = progress.keeps_no_commits(found, latest[1] if latest else None)
-    batches = progress.batches(found, no_commit_log=bare)
+    epochs = progress.are_epochs(seen.entries.offsets)
+    batches = progress.batches(found, no_commit_log=bare, continuous=epochs)
     settings = latest[1].settings if latest else {}
     versions = facts.versions(seen, latest)
     return Evidence(

@@ -6,7 +6,7 @@ A fact is known, absent, unreadable or unknown; what is inferred says from what.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.diagnose.spark_version import Format, narrowed
+from holdfast.diagnose.spark_version import Format, narrowed, runtime
 from holdfast.gather import progress, restarts, runs, state, state_facts, tree
 from holdfast.gather.told import History
 from holdfast.model.batch import Unknown
@@ -24,7 +24,7 @@ from holdfast.model.evidence import (
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset
-from holdfast.model.spark_version import VersionRange
+from holdfast.model.spark_version import Runtime, VersionRange
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"
@@ -125,31 +125,34 @@ def provider(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str
 
 def spark_version(
     seen: Seen,
-    versions: VersionRange | Unknown,
+    versions: VersionRange | Runtime | Unknown,
     latest: tuple[BatchId, OffsetEntry] | None,
 ) -> Fact[str]:
-    """As records tell it, or else the versions that it can be."""
+    """As records tell it, or else the versions that it can be, or whose Spark it is."""
     if seen.told.spark_version is not None:
         return seen.told.spark_version
     if isinstance(versions, Unknown) or latest is None:
         return _PAST
-    low, high = versions.lowest, versions.highest
-    up_to = f"{low}" if low == high else f"{low} to {high}"
     newer = [file for batch, file in seen.entries.damaged_offsets.items() if batch > latest[0]]
     unread = [f"`{file.path}`, which is newer, cannot be read" for file in newer[:1]]
     return Known(
-        value=f"{low} or later" if versions.or_later else up_to,
+        value=versions.name if isinstance(versions, Runtime) else str(versions),
         read_from=(f"offsets/{latest[0]}",),
         inferred="; ".join((*versions.reasons, *unread)),
     )
 
 
-def versions(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> VersionRange | Unknown:
-    """The versions of Spark that write such a checkpoint."""
+def versions(
+    seen: Seen, latest: tuple[BatchId, OffsetEntry] | None
+) -> VersionRange | Runtime | Unknown:
+    """The versions of Spark that write such a checkpoint, or the vendor whose Spark did."""
     if latest is None:
         return _PAST
     _, entry = latest
-    return narrowed(entry.settings, _formats(seen), timestamp_ms=entry.timestamp_ms)
+    sure = {one.kind for one in seen.sources if not one.or_kinds}
+    return runtime(entry.settings, sure) or narrowed(
+        entry.settings, _formats(seen), timestamp_ms=entry.timestamp_ms
+    )
 
 
 def _formats(seen: Seen) -> set[Format]:

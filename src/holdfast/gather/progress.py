@@ -6,7 +6,7 @@ followed to its end first, and the offset log after it: a batch is then never se
 not planned, unless that is what the checkpoint holds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
@@ -74,7 +74,7 @@ def _list_again(reader: Reader, tree: Tree, kind: FileKind) -> None:
     tree.logs[kind].ids.add(ids)
 
 
-def batches(tree: Tree, *, no_commit_log: bool = False) -> Batches:
+def batches(tree: Tree, *, no_commit_log: bool = False, continuous: bool = False) -> Batches:
     """Which batches the names in the logs tell of."""
     planned, committed = tree.offsets.ids, tree.commits.ids
     hidden = unlisted(tree)
@@ -89,6 +89,7 @@ def batches(tree: Tree, *, no_commit_log: bool = False) -> Batches:
         commit_spans=tuple(committed),
         unlisted=hidden,
         no_commit_log=no_commit_log,
+        continuous=continuous,
     )
 
 
@@ -99,6 +100,16 @@ def keeps_no_commits(tree: Tree, newest: OffsetEntry | None) -> bool:
     """
     bare = newest is not None and not newest.settings and newest.timestamp_ms != 0
     return bare and "commits" not in tree.folders
+
+
+def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
+    """Whether continuous mode wrote the newest entries: it has one source, no settings, no time.
+
+    Two are looked at where there are two: one alone may be a micro-batch's whose line is lost.
+    """
+    newest = [offsets[batch] for batch in sorted(offsets)[-2:]]
+    bare = [not one.settings and not one.timestamp_ms and len(one.sources) == 1 for one in newest]
+    return bool(bare) and all(bare)
 
 
 def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:

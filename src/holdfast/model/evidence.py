@@ -21,7 +21,7 @@ from holdfast.model.json import Json
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
-from holdfast.model.spark_version import VersionRange
+from holdfast.model.spark_version import Runtime, VersionRange
 from holdfast.model.verdict import Verdict
 
 T_co = TypeVar("T_co", covariant=True)
@@ -83,7 +83,8 @@ class Batches:
     `pending` are the batches that are planned and not committed, above the last committed one.
     Spark re-runs only the last of them. `unlisted` are the logs whose names cannot be had: of these
     batches nothing is known. Where Spark 2.1 wrote, there is `no_commit_log`: a batch is done when
-    the one after it is planned, and only the last is pending.
+    the one after it is planned, and only the last is pending. Of `continuous` mode the batches are
+    epochs: their entries say where they ended, and Spark begins again at the last committed one.
     """
 
     first: BatchId | None
@@ -94,6 +95,7 @@ class Batches:
     commit_spans: tuple[Span, ...]
     unlisted: tuple[UnreadableFile, ...] = ()
     no_commit_log: bool = False
+    continuous: bool = False
 
     def unlisted_log(self, name: str) -> UnreadableFile | None:
         """The log of a name, if it cannot be listed."""
@@ -277,7 +279,7 @@ class Evidence:
     batches: Batches
     timeline: tuple[BatchSeen, ...]
     settings: Mapping[str, str]
-    spark_versions: VersionRange | Unknown
+    spark_versions: VersionRange | Runtime | Unknown
     sources: tuple[SourceSeen, ...]
     operators: tuple[OperatorSeen, ...]
     ledgers: tuple[LedgerSeen, ...]

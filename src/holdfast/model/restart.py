@@ -23,12 +23,13 @@ from holdfast.model.spark_version import SparkVersion
 class Starting:
     """How the query will be started: which Spark, and with asynchronous progress tracking or not.
 
-    `chosen` says where the version comes from.
+    `chosen` says where the version comes from. `continuous` is the trigger of that name.
     """
 
     spark: SparkVersion
     chosen: str
     asynchronous: bool = False
+    continuous: bool = False
 
 
 class Stage(StrEnum):

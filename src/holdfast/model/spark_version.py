@@ -26,3 +26,20 @@ class VersionRange:
     highest: SparkVersion
     or_later: bool
     reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        low, high = self.lowest, self.highest
+        if self.or_later:
+            return f"{low} or later"
+        return f"{low}" if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """A vendor's own Spark, which pins and writes what no range of Apache's versions tells.
+
+    `name` is what it is called; `reasons` has one sentence for each thing that shows it.
+    """
+
+    name: str
+    reasons: tuple[str, ...]

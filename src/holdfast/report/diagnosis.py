@@ -51,6 +51,7 @@ def _restart(shown: Restart) -> Json:
         "spark": str(shown.starting.spark),
         "spark_chosen": shown.starting.chosen,
         "asynchronous": shown.starting.asynchronous,
+        "continuous": shown.starting.continuous,
         "batch": _known(shown.batch),
         "rerun": shown.rerun,
         "runs": shown.runs.value,
@@ -146,6 +147,8 @@ def _sentence(diagnosis: Diagnosis) -> str:
 def _what(restart: Restart) -> str:
     if isinstance(restart.batch, Unknown):
         return f"cannot be told: {restart.batch.reason}"
+    if restart.starting.continuous:
+        return _epoch(restart, restart.batch)
     if restart.rerun and any(isinstance(one.end, Unknown) for one in restart.ranges):
         return f"runs batch {restart.batch} again, from where it began to what there is then"
     if restart.rerun:
@@ -155,8 +158,16 @@ def _what(restart: Restart) -> str:
     return f"runs batch {restart.batch} as soon as there is data"
 
 
+def _epoch(restart: Restart, epoch: int) -> str:
+    if epoch == 0:
+        return "begins anew in continuous mode, at epoch 0, where the source begins"
+    again = " again" if restart.rerun else ""
+    return f"runs epoch {epoch} of continuous mode{again}, from the end of the last committed one"
+
+
 def _restart_lines(shown: Restart) -> Iterator[Line]:
-    version = f"Spark {shown.starting.spark}, {shown.starting.chosen}"
+    mode = ", in continuous mode" if shown.starting.continuous else ""
+    version = f"Spark {shown.starting.spark}, {shown.starting.chosen}{mode}"
     yield (Part("Restart", Style.HEAD), Part(f"  {version}", Style.DIM))
     yield (Part(f"  {_what(shown)}"),)
     for one in shown.ranges:

@@ -58,6 +58,7 @@ def of(evidence: Evidence) -> Json:
                 "missing_commits": _spans(words.gaps(evidence.batches.commit_spans)),
                 "recent": [_batch(one) for one in evidence.timeline],
                 "unlisted": [unreadable(one) for one in evidence.batches.unlisted],
+                "continuous": evidence.batches.continuous,
             },
             "sources": [source(one) for one in evidence.sources],
             "operators": [_operator(one) for one in evidence.operators],

@@ -20,6 +20,7 @@ from holdfast.model.evidence import (
 from holdfast.report import words
 
 T = TypeVar("T")
+_OWN_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ def facts(evidence: Evidence) -> Iterator[FactRow]:
     operators, history = evidence.stateful_operators, evidence.restart_history
     named = ", ".join(operators.value) if isinstance(operators, Known) else ""
     provider = evidence.state_store_provider
-    short = provider.value.rpartition(".")[2] if isinstance(provider, Known) else ""
+    named_provider = _held(provider).removeprefix(_OWN_PROVIDERS)
     starts = _counted(history.value) if isinstance(history, Known) else ""
     yield _row("checkpoint location", evidence.location, evidence.location.value)
     yield _row("query id", evidence.query_id, _held(evidence.query_id))
@@ -47,7 +48,7 @@ def facts(evidence: Evidence) -> Iterator[FactRow]:
     yield _row("sink", evidence.sink, _held(evidence.sink))
     yield _row("output mode", evidence.output_mode, _held(evidence.output_mode))
     yield _row("stateful operators", operators, named)
-    yield _row("state store provider", provider, short)
+    yield _row("state store provider", provider, named_provider)
     yield _row("Spark version", evidence.spark_version, _held(evidence.spark_version))
     yield _row("restart history", history, starts)
 

@@ -1,7 +1,8 @@
 """Evidence -> one sentence: how the checkpoint stands, by what a restart would do with it.
 
 Spark begins at the latest offset entry. If its commit is there the batch is done; otherwise
-exactly that batch runs again over exactly that range, and no earlier one.
+exactly that batch runs again over exactly that range, and no earlier one. Continuous mode begins
+at the latest commit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from holdfast.model.evidence import (
     Span,
     UnreadableFile,
 )
+from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
 from holdfast.report import failing
 
@@ -26,9 +28,12 @@ def of(evidence: Evidence) -> Verdict:
     if standing.level is Level.BAD:
         return standing
     fails = _fails(evidence)
-    if fails:
-        return _bad(f"{standing.text}; but {fails}")
-    return _careful(standing, [*_unidentified(evidence), *_unread(evidence)])
+    notes = [*_unidentified(evidence), *_unread(evidence)]
+    wrote = evidence.spark_versions
+    if fails and isinstance(wrote, Runtime):
+        unsaid = f"of a start of {wrote.name}, which wrote it, nothing is predicted"
+        return _careful(standing, [fails, unsaid, *notes])
+    return _bad(f"{standing.text}; but {fails}") if fails else _careful(standing, notes)
 
 
 def row(evidence: Evidence) -> CheckpointRow:
@@ -50,14 +55,16 @@ def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
 
 def _fails(evidence: Evidence) -> str:
     """How a start fails, if it does; of a gap the standing says what can be said."""
-    planned = evidence.batches.last_planned
-    if planned and not _holds(evidence.batches.offset_spans, planned - 1):
-        return ""
     how = restart.starting(evidence, None, asynchronous=False)
+    planned = evidence.batches.last_planned
+    gap = planned and not _holds(evidence.batches.offset_spans, planned - 1)
+    if gap and not how.continuous:
+        return ""
     predicted = restart.predicted(evidence, how)
     if predicted.error is None:
         return ""
-    return failing.sentence(f"a start of Spark {how.spark}", predicted, predicted.error)
+    whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
+    return failing.sentence(f"a start of {whose} {how.spark}", predicted, predicted.error)
 
 
 def _unidentified(evidence: Evidence) -> Iterator[str]:
@@ -95,6 +102,13 @@ def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
         return _bad(
             f"commits up to batch {committed} and no offset entry: Spark cannot go on from here"
         )
+    if batches.continuous:
+        return _of_epochs(batches, planned)
+    return _of_planned(batches, planned, open_ended)
+
+
+def _of_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
+    committed = batches.last_committed
     if committed is not None and committed > planned:
         return _bad(
             f"batch {committed} is committed, but the offset log ends at {planned}: a restart runs"
@@ -121,6 +135,32 @@ def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
     return Verdict(
         level=level, text=f"{seen or 'which batches there are is not known'}: {log.told}"
     )
+
+
+def _of_epochs(batches: Batches, planned: int) -> Verdict:
+    """Continuous mode: where the last committed epoch ended is all that a restart asks for."""
+    committed, pending = batches.last_committed, batches.pending
+    if committed is not None and not _holds(batches.offset_spans, committed):
+        return _bad(
+            f"epoch {committed} of continuous mode is committed, and `offsets/{committed}` is"
+            " missing: a restart fails"
+        )
+    if not pending:
+        return Verdict(
+            level=Level.GOOD,
+            text=f"at rest: epoch {planned} of continuous mode is committed, nothing is pending",
+        )
+    which = f"epoch {planned}" if len(pending) == 1 else f"epochs {pending[0]} to {planned}"
+    begins = (
+        "begins anew, where the source begins"
+        if committed is None
+        else f"reads again from the end of epoch {committed}, as far as there is data"
+    )
+    text = (
+        f"{which} of continuous mode {'is' if len(pending) == 1 else 'are'} not committed: it runs"
+        f" now, or a restart {begins}, and writes again what was written since"
+    )
+    return Verdict(level=Level.CAREFUL, text=text)
 
 
 def _of_gap(batches: Batches, planned: int) -> Verdict:

@@ -54,6 +54,7 @@ def of_checkpoint(
     place = looking.checkpoint_at(looked.location.value, storage).place
     known = replace(looked, ledgers=tuple(_ledger(name, last) for name, last in ledgers.items()))
     how = restart.starting(known, _spark(), asynchronous=False)
+    how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
     around = surroundings.seen(place, known, surroundings.Wishes(kafka="", asked={}))
     found = diagnosis.diagnosed(
         Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)

@@ -6,9 +6,8 @@ from holdfast.diagnose import state_load
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT
 from holdfast.diagnose.spark_version import parsed
-from holdfast.model.batch import Unknown
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
-from holdfast.model.spark_version import SparkVersion
+from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
 
 _V4_0 = SparkVersion(4, 0)
 _JOIN_VALUES = "-keyWithIndexToValue"
@@ -21,7 +20,7 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     told = change.old.spark_version if change.old is not None else ""
     was, shown = parsed(told), told
     versions = change.evidence.spark_versions
-    if was is None and not isinstance(versions, Unknown):
+    if was is None and isinstance(versions, VersionRange):
         was = (
             versions.lowest
             if now and versions.lowest > now
@@ -31,7 +30,9 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     if was is None or now is None:
         yield NotAssessed(
             question="whether the same version of Spark wrote the checkpoint",
-            reason="nothing tells which one did",
+            reason=f"{versions.name} did: {versions.reasons[0]}"
+            if isinstance(versions, Runtime)
+            else "nothing tells which one did",
         )
     elif now < was:
         yield difference.found(

@@ -23,6 +23,15 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                     " same batch timestamp; `rand()` and `uuid()` give other values"
                 ),
             ),
+            (
+                "2.3 to 4.3 in continuous mode",
+                (
+                    "begins at the end of the last committed epoch, reads on as far as there is"
+                    " data, and so writes again what was written since; from 2.4 on an epoch keeps"
+                    " the offset entry of its first run, and once it is committed, that counts as"
+                    " read: a crash before as much is read again loses the rest"
+                ),
+            ),
         ),
         cures="Start it. Where the sink has no ledger, look first whether it holds the batch.",
     ),
@@ -120,12 +129,20 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore the offset entries, or remove the commits beyond the offset log.",
     ),
     Code.OFFSETS_GONE: Explanation(
-        meaning="There are commits and no offset entry at all: the query does not know its place.",
-        causes="The folder `offsets` was deleted or not copied.",
+        meaning="There are commits and no offset entry at all, or in continuous mode none of the"
+        " last committed epoch: the query does not know its place.",
+        causes="The folder `offsets` was deleted or not copied; or an entry of it was.",
         spark=(
             ("3.5, 4.0", "begins at batch 0, writes it to the sink, and fails when it commits"),
             ("4.1", "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`"),
             ("4.2, 4.3", "refuses with a bare `AssertionError`"),
+            (
+                "2.3 to 4.3 in continuous mode",
+                (
+                    "fails with `IllegalStateException: Batch N was committed without end epoch"
+                    " offsets!` where the entry of the last committed epoch is missing"
+                ),
+            ),
         ),
         cures="Restore the folder. Without it, only a new checkpoint is left, over a sink that was"
         " cleared.",

@@ -122,6 +122,39 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Start it with the option, with an interval of 0, for two batches; then without.",
     ),
+    Code.CONTINUOUS_MODE: Explanation(
+        meaning="The offset log is that of continuous mode: its entries have no settings and no"
+        " time, and say where an epoch ended. What is predicted is a start in that mode.",
+        causes="The query runs with `trigger(continuous=...)`. The checkpoint does not keep it to"
+        " that: the trigger may be another one at the next start.",
+        spark=(
+            (
+                "2.3 to 4.3, continuous again",
+                "begins at the end of the last committed epoch, whatever is logged after it",
+            ),
+            (
+                "2.3 to 4.3 with another trigger",
+                (
+                    "begins at the latest offset entry: if it is not committed, that one runs again"
+                    " over its range, and those before it count as done"
+                ),
+            ),
+            (
+                "4.2 and later with another trigger",
+                (
+                    "fails with `IllegalArgumentException` where the latest entry is not committed"
+                    " and an earlier one is, as these entries have no settings"
+                ),
+            ),
+            (
+                "any, from rate with another trigger",
+                "fails with `NumberFormatException`: its offsets differ; those of Kafka do not",
+            ),
+        ),
+        cures="Keep the trigger, or change it when every epoch is committed. Otherwise put away the"
+        " offset entries after the last commit before it is changed: what was read since is then"
+        " read again, and nothing is passed over.",
+    ),
     Code.STATE_CHAIN_LONG: Explanation(
         meaning="Many changes of the state lie after the last snapshot, and all are replayed at"
         " every start.",

@@ -7,6 +7,7 @@ edited.py          does the offset log say what the runs have seen?
 continuity.py      are entries missing inside a log?
 pending.py         is a batch planned and not committed?
 asynchronous.py    was asynchronous progress tracking turned off half way?
+continuous.py      was it written in continuous mode?
 checksums.py       are there hidden checksums of files that are gone?
 sinks.py           do the sinks hold what the checkpoint counts as done?
 source_logs.py     do the logs of file sources hold what the offsets name?

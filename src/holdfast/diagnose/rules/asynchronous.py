@@ -17,8 +17,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     offsets = [span.last for span in batches.offset_spans[:-1]]
     commits = [span.last for span in batches.commit_spans[:-1]]
     shared = [one for one in offsets if one in commits]
-    planned = batches.last_planned
-    if len(shared) < _FEWEST_GAPS or seen.restart.starting.asynchronous or planned is None:
+    planned, how = batches.last_planned, seen.restart.starting
+    if len(shared) < _FEWEST_GAPS or how.asynchronous or how.continuous or planned is None:
         return
     if any(span.first <= planned - 1 <= span.last for span in batches.offset_spans):
         return

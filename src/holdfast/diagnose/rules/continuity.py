@@ -18,11 +18,13 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     batches = seen.evidence.batches
     planned = batches.last_planned
     before = None if planned is None else planned - 1
-    needed = before is not None and before >= 0 and not seen.restart.starting.asynchronous
+    how = seen.restart.starting
+    needed = before is not None and before >= 0 and not how.asynchronous and not how.continuous
     if needed and before is not None and not _within(batches.offset_spans, before):
-        old = seen.restart.starting.spark < start_errors.ENTRY_BEFORE_NEEDED
+        old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
-    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, before)
+    told = batches.last_committed if how.continuous else before
+    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, told)
     yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
 
 

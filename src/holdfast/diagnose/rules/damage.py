@@ -1,7 +1,8 @@
 """Stage 3: which files cannot be read, and does a start read them?
 
-A start reads the latest entry of either log and the offset entry before the latest. Older entries
-are never read again; the logs of sources and the state have rules of their own.
+A start reads the latest entry of either log and the offset entry before the latest; in continuous
+mode those of the latest commit and after it. Older entries are never read again; the logs of
+sources and the state have rules of their own.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ _READS_ANY = SparkVersion(4, 2)
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Damaged entries of the two logs, entries of a later Spark, and files that stay unread."""
     evidence = seen.evidence
-    needed = set(unseen.read_at_start(evidence))
+    continuous = seen.restart.starting.continuous
+    needed = set(unseen.read_at_start(evidence, continuous=continuous))
     yield from _hidden(evidence)
     for file in evidence.unreadable:
         if file.forbidden:

@@ -17,12 +17,34 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if batches.unlisted:
         return
     planned, committed = batches.last_planned, batches.last_committed
+    if seen.restart.starting.continuous:
+        yield from _of_epochs(seen.evidence)
+        return
     if planned is None:
         yield from _without_offsets(seen)
     elif committed is not None and committed > planned:
         yield _ahead(seen, planned, committed)
     if planned is not None:
         yield from _sources(seen.evidence, planned)
+
+
+def _of_epochs(evidence: Evidence) -> Iterator[Finding]:
+    """Continuous mode goes on from where the last committed epoch ended."""
+    committed, spans = evidence.batches.last_committed, evidence.batches.offset_spans
+    if committed is None or any(one.first <= committed <= one.last for one in spans):
+        return
+    yield Finding(
+        code=Code.OFFSETS_GONE,
+        severity=Severity.BLOCKS,
+        text=f"Epoch {committed} of continuous mode is committed, and `offsets/{committed}`, which"
+        " says where it ended, is missing.",
+        clues=(
+            Clue(
+                file=f"offsets/{committed}", expected="the end of the epoch", found="no such file"
+            ),
+        ),
+        remedies=(f"restore `offsets/{committed}` from a copy of the checkpoint",),
+    )
 
 
 def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:

@@ -1,9 +1,12 @@
-"""Stage 3: is this a Spark that the prediction is held against?"""
+"""Stage 3: is this a Spark that the prediction is held against?
+
+Apache's are, from 3.5 on. A vendor's own may read and write otherwise.
+"""
 
 from collections.abc import Iterator
 
 from holdfast.model.finding import Finding, NotAssessed, Seen
-from holdfast.model.spark_version import SparkVersion
+from holdfast.model.spark_version import Runtime, SparkVersion
 
 _HELD_SINCE = SparkVersion(3, 5)
 
@@ -15,4 +18,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         yield NotAssessed(
             question=f"whether Spark {spark} starts on a damaged checkpoint as later ones do",
             reason=f"the prediction is held against Spark {_HELD_SINCE} and later",
+        )
+    wrote = seen.evidence.spark_versions
+    if isinstance(wrote, Runtime):
+        yield NotAssessed(
+            question=f"whether {wrote.name} starts on it as Apache Spark {spark} does",
+            reason=f"the prediction is held against Apache's Spark only, and {wrote.reasons[0]}",
         )

@@ -1,13 +1,15 @@
 """Stage 3: is a batch planned and not committed?
 
 Spark runs exactly the last planned batch again, over its logged range, and takes every batch before
-it for done. Of Kinesis only the beginning is logged.
+it for done. Of Kinesis only the beginning is logged. In continuous mode Spark reads again whatever
+came after the last commit.
 """
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import spark_errors, unpinned
+from holdfast.diagnose import epochs, spark_errors, unpinned
 from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Batches
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct
@@ -16,6 +18,9 @@ from holdfast.model.restart import SinkAct
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """The batch that will run again, and those that will not."""
     restart, batches = seen.restart, seen.evidence.batches
+    if restart.starting.continuous:
+        yield from _epochs(batches)
+        return
     if not restart.rerun or isinstance(restart.batch, Unknown):
         return
     planned, committed = restart.batch, batches.last_committed
@@ -31,6 +36,35 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
         yield _skipped(skipped[0], skipped[-1], planned, held=whole)
+
+
+def _epochs(batches: Batches) -> Iterator[Finding]:
+    if not batches.pending:
+        return
+    first, last, committed = batches.pending[0], batches.pending[-1], batches.last_committed
+    which = f"Epoch {first} is" if first == last else f"Epochs {first} to {last} are"
+    start = (
+        f"begins again at the end of epoch {committed}"
+        if committed is not None
+        else "begins anew, at epoch 0, where the source begins"
+    )
+    yield Finding(
+        code=Code.PENDING_BATCH,
+        severity=Severity.UNDEFINED,
+        text=f"{which} logged and not committed: a start in continuous mode {start}, reads on as"
+        " far as there is data, and what was written since is written again.",
+        clues=(
+            Clue(file=f"commits/{first}", expected="a commit of the epoch", found="no such file"),
+        ),
+        remedies=(
+            "look what the sink holds of it before it is started",
+            (
+                f"put away {epochs.entries(first, last)} first: Spark keeps what is there, and"
+                " commits an epoch with the end that is logged, whether it was read again or not;"
+                " after a second crash the rest is passed over"
+            ),
+        ),
+    )
 
 
 def _unfinished(seen: Seen, planned: int) -> Finding:
