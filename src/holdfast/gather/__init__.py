@@ -21,7 +21,7 @@ origins.py      sources: where they stand, where they began, which files they to
 details.py      one batch, or what lies between two
 runs.py         run records and the lease beside the checkpoint
 event_logs.py   Spark's event logs, plain, compressed or rolling
-codecs.py       the framings that Spark compresses event logs with
+codecs.py       the framings that event logs are compressed with
 history.py      events of runs -> told.py, what they say of the query
 ledgers.py      what the sink remembers
 surroundings.py what lies around a checkpoint: storage, neighbours, what the sources still have
