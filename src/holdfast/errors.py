@@ -205,7 +205,7 @@ class BatchMissing(InspectionRefused):
 
 
 class EventLogUnreadable(InspectionRefused):
-    """The event log is not there, or is compressed in a way that cannot be read."""
+    """The event log is not there, or nothing in it can be read as an event."""
 
     code = "EVENT_LOG_UNREADABLE"
 

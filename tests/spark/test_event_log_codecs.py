@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from tests import checkpoint_files as files
 from tests.looking import evidence, stamps
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known
 
 pytestmark = pytest.mark.spark
@@ -62,22 +61,6 @@ def test_a_compressed_log(spark: SparkSession, tmp_path: Path, codec: str, lines
         assert isinstance(found.restart_history, Known)
         assert len(found.restart_history.value) == 1
     assert stamps(tmp_path) == before
-
-
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "snappy", "lzf"])
-def test_a_log_that_ends_in_the_middle_is_read_up_to_there(
-    spark: SparkSession, tmp_path: Path, codec: str
-) -> None:
-    location = files.write(tmp_path / "c")
-    whole = compressed(spark, codec, log(2_000))
-    seen = set()
-    for part in range(0, 101, 5):
-        path = tmp_path / f"app-1.{codec}.inprogress"
-        path.write_bytes(whole[: len(whole) * part // 100])
-        fact = evidence(location, event_log=str(path)).spark_version
-        assert not isinstance(fact, Unknown)
-        seen.add(isinstance(fact, Known) and fact.value)
-    assert "4.1.1" in seen
 
 
 def test_a_plain_log_and_several_applications(tmp_path: Path) -> None:

@@ -364,14 +364,13 @@ def _ended(query: str) -> str:
 @pytest.mark.parametrize(
     ("log", "silent"),
     [
-        ("garbage", "tells of no streaming query"),
         ("", "tells of no streaming query"),
         (None, "tells of no streaming query"),
         (_started("another"), "tells of other queries only"),
         (_ended(files.QUERY_ID), ""),
         (_started(files.QUERY_ID), ""),
     ],
-    ids=["garbage", "empty file", "empty folder", "another query", "an end only", "this query"],
+    ids=["empty file", "empty folder", "another query", "an end only", "this query"],
 )
 def test_an_event_log_that_tells_nothing_is_told_of(
     tmp_path: Path, log: str | None, silent: str

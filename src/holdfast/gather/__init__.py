@@ -17,11 +17,12 @@ stores.py       their stores, as far as the logs let files count
 state_facts.py  what is told of them among the nine facts
 showable.py     rows of state that are asked for: which batch, or why there are none
 source_logs.py  the logs that file sources keep, as far as a start reads them
-origins.py      sources: where they stand, where they began, which files they took
+origins.py      sources: where they stand, where they began
+source_files.py which files a file source took between two log offsets
 details.py      one batch, or what lies between two
 runs.py         run records and the lease beside the checkpoint
 event_logs.py   Spark's event logs, plain, compressed or rolling
-codecs.py       the framings that Spark compresses event logs with
+codecs.py       the framings that event logs are compressed with
 history.py      events of runs -> told.py, what they say of the query
 ledgers.py      what the sink remembers
 surroundings.py what lies around a checkpoint: storage, neighbours, what the sources still have

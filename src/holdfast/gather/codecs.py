@@ -1,4 +1,4 @@
-"""The framings that Spark compresses event logs with -> the text, as it streams.
+"""The framings that event logs are compressed with -> the text, as it streams.
 
     zstd      Zstandard's own frames, one after the other
     lz4       of lz4-java: `LZ4Block`, a token, two little-endian lengths, a checksum, the block
@@ -6,13 +6,15 @@
               behind its big-endian length
     lzf       of compress-lzf: blocks behind `ZV`, 0 or 1, and big-endian lengths: that of the block
               and, of a compressed one, that of its text
+    gzip      members, one after the other; Spark writes none, Databricks delivers its logs so
 
-An application that still runs, or that was killed, leaves a file that ends in the middle of a
-block: what comes before is given, and the rest is left out in silence, as Spark's own history
-server does.
+Each begins with bytes of its own, which no event does. An application that still runs, or that was
+killed, leaves a file that ends in the middle of a block: what comes before is given, and the rest
+is left out in silence, as Spark's own history server does.
 """
 
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -23,22 +25,29 @@ _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = 16
 _LZF_MAGIC = b"ZV"
 _LZF_STORED, _LZF_COMPRESSED = 0, 1
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_FRAMED = 31
 _LARGEST_BLOCK = 64 << 20
 _CHUNK = 1 << 20
+_PIECE = 64 << 10
 
 
-def opened(name: str, file: BinaryIO) -> Iterator[bytes]:
-    """The content of a file in chunks, decompressed by what its name ends with."""
-    name = name.removesuffix(".inprogress").removesuffix(".compact")
-    codec = name.rpartition(".")[2]
-    readers: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
-        "zstd": _zstd,
-        "zst": _zstd,
-        "lz4": _lz4,
-        "snappy": _snappy,
-        "lzf": _lzf,
+def opened(file: BinaryIO) -> Iterator[bytes]:
+    """The content of a file in chunks, decompressed by what it begins with."""
+    start = file.read(len(_LZ4_MAGIC))
+    file.seek(0)
+    readers: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
+        _ZSTD_MAGIC: _zstd,
+        _LZ4_MAGIC: _lz4,
+        _SNAPPY_MAGIC: _snappy,
+        _LZF_MAGIC: _lzf,
+        _GZIP_MAGIC: _gzip,
     }
-    return readers.get(codec, _plain)(file)
+    for magic, reader in readers.items():
+        if start and start[: len(magic)] == magic[: len(start)]:
+            return reader(file)
+    return _plain(file)
 
 
 def _plain(file: BinaryIO) -> Iterator[bytes]:
@@ -49,12 +58,34 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 def _zstd(file: BinaryIO) -> Iterator[bytes]:
     import pyarrow as pa  # noqa: PLC0415  large, and only compressed logs need it
 
-    try:
-        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
-            while chunk := stream.read(_CHUNK):
-                yield chunk
-    except OSError:
-        return  # the last frame is not whole
+    with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
+        length = _CHUNK
+        while length:
+            chunk = bytearray(_CHUNK)
+            try:
+                length = stream.readinto(chunk)
+            except OSError:
+                # The last frame is not whole. What came out of it before lies in the chunk, and no
+                # length is told: the rest is zeros, which no JSON holds.
+                yield bytes(chunk.rstrip(b"\0"))
+                return
+            yield bytes(memoryview(chunk)[:length])
+
+
+def _gzip(file: BinaryIO) -> Iterator[bytes]:
+    inflater = zlib.decompressobj(_GZIP_FRAMED)
+    packed = file.read(_PIECE)
+    while packed:
+        try:
+            yield inflater.decompress(packed, _CHUNK)
+        except zlib.error:
+            return
+        packed = inflater.unconsumed_tail
+        if inflater.eof:
+            packed = inflater.unused_data
+            inflater = zlib.decompressobj(_GZIP_FRAMED)
+        packed = packed or file.read(_PIECE)
+    yield inflater.flush()
 
 
 def _lz4(file: BinaryIO) -> Iterator[bytes]:

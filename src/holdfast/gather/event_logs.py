@@ -3,15 +3,16 @@
     <app id>[.zstd|.lz4|.snappy|.lzf][.inprogress]   one file
     eventlog_v2_<app id>/events_<n>_<app id>[.zstd]  a rolling log: files in the order of <n>
 
-A folder may hold many logs; the newest are read. Lines are handed on one at a time, and a line
-that is longer than any event is left out: memory does not grow with a log on this machine. A file
-of remote storage is fetched whole and refused beyond `_MOST_FETCHED`; those of a rolling log are
-smaller.
+What a file is called does not matter where one is named. A folder may hold many logs; the newest
+are read. Lines are handed on one at a time, and a line that is longer than any event is left out:
+memory does not grow with a log on this machine. A file of remote storage is fetched whole and
+refused beyond `_MOST_FETCHED`; those of a rolling log are smaller.
 """
 
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,6 +38,23 @@ _ROLLING = "eventlog_v2_"
 _MOST_LOGS = 50
 LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
+_NO_EVENT = (
+    "no line that is an event, be it plain or compressed with zstd, lz4, snappy, lzf or gzip"
+)
+
+
+@dataclass(slots=True)
+class _Read:
+    """How many lines were read, and how many of them are no events."""
+
+    lines: int = 0
+    foreign: int = 0
+
+    def counted(self, given: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines, each counted that is not blank."""
+        for line in given:
+            self.lines += bool(line) and not line.isspace()
+            yield line
 
 
 def at(place: str, storage: Mapping[str, str]) -> EventLog:
@@ -52,10 +70,15 @@ def at(place: str, storage: Mapping[str, str]) -> EventLog:
 def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:
     """The events of the logs at a place, oldest log first, each with the file that tells it."""
     files = _local(place) if urls.is_local(place) else _remote(urls.canonical(place), storage)
+    read = _Read()
     for path, file in files:
-        for event in event_log.decode(lines(codecs.opened(path, file))):
-            if not isinstance(event, Unreadable):
+        for event in event_log.decode(read.counted(lines(codecs.opened(file)))):
+            if isinstance(event, Unreadable):
+                read.foreign += 1
+            else:
                 yield path, event
+    if read.lines and read.foreign == read.lines:
+        raise _unreadable(place, _NO_EVENT)
 
 
 def _local(place: str) -> Iterator[tuple[str, BinaryIO]]:
@@ -71,7 +94,7 @@ def _local_files(place: str) -> Sequence[Path]:
     reader = open_reader(place)
     inside = reader.children("")
     if isinstance(inside, Missing | Refused):
-        raise _unreadable(place, inside)
+        raise _unreadable(place, _reason(inside))
     return [path / name for name in _in_folder(reader, inside)]
 
 
@@ -86,12 +109,15 @@ def _remote(url: str, storage: Mapping[str, str]) -> Iterator[tuple[str, BinaryI
     for name in names:
         for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
             if not isinstance(data, bytes):
-                raise _unreadable(f"{url}/{name}", data)
+                raise _unreadable(f"{url}/{name}", _reason(data))
             yield f"{url}/{name}", io.BytesIO(data)
 
 
-def _unreadable(place: str, found: Missing | Refused) -> EventLogUnreadable:
-    reason = "nothing there" if isinstance(found, Missing) else found.reason
+def _reason(found: Missing | Refused) -> str:
+    return "nothing there" if isinstance(found, Missing) else found.reason
+
+
+def _unreadable(place: str, reason: str) -> EventLogUnreadable:
     return EventLogUnreadable(
         f"expected an event log at `{place}`, found: {reason}",
         hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",

@@ -129,17 +129,20 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
         query_id=own_id,
         state=stated,
         sources=sources,
-        unreadable=[
-            *dict.fromkeys(
-                (*([own_id] if isinstance(own_id, UnreadableFile) else []), *found.refused)
-            ),
-            *entries.unreadable,
-            *damaged,
-            *(one for log in logs.values() if log.of_files for one in log.damaged),
-            *stated.unreadable,
-            *recorded.unreadable,
-            *silent(event_log, told),
-        ],
+        unreadable=list(
+            dict.fromkeys(
+                (
+                    *([own_id] if isinstance(own_id, UnreadableFile) else []),
+                    *found.refused,
+                    *entries.unreadable,
+                    *damaged,
+                    *(one for log in logs.values() if log.of_files for one in log.damaged),
+                    *stated.unreadable,
+                    *recorded.unreadable,
+                    *silent(event_log, told),
+                )
+            )
+        ),
         source_logs=logs,
     )
 

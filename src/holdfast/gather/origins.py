@@ -1,21 +1,20 @@
-"""Stage 2: the sources of a query -> where they stand, where they began, which files they took.
+"""Stage 2: the sources of a query -> where they stand, where they began, what they gave.
 
 The offset log says where each source stands. The folder `sources/<i>` is private to the source:
 Kafka keeps there where it began, a file source its log of files.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from holdfast.decode import file_source_log, source_offset, source_start
-from holdfast.gather import kinesis
+from holdfast.gather import kinesis, source_files
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
-from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
 from holdfast.model.source_offset import (
     Basis,
     EventHubsOffset,
@@ -28,9 +27,6 @@ from holdfast.model.source_offset import (
 from holdfast.storage import Missing, Piece, Reader
 
 _MOST_START = 16 << 20
-_MOST_TAIL = 256 << 10
-_MOST_ENTRIES = 20
-_MOST_FILES = 100
 
 Planned = tuple[BatchId, OffsetEntry]
 
@@ -41,6 +37,7 @@ def seen(
     before: Planned | None,
     planned: Planned,
     described: Sequence[str],
+    bounds: source_files.Bounds = source_files.LOOK,
 ) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
     """Every source of a batch, with what lies between the batch before and this one."""
     earlier = _by_name(before[1].sources) if before else {}
@@ -64,6 +61,10 @@ def seen(
             else _start(earlier.get(source.source), first, named)
         )
         consumed = source_offset.between(start, end)
+        place = (source.source, tree.sources.get(source.source))
+        taken = source_files.taken(reader, place, _wanted(start, end), bounds, unreadable)
+        private = [f"sources/{source.source}/0"] if source.source in began or kept else []
+        read_from = [f"offsets/{one[0]}" for one in (before, planned) if one]
         found.append(
             SourceSeen(
                 name=source.source,
@@ -76,8 +77,10 @@ def seen(
                 raw=source.offset,
                 began=began.get(source.source),
                 consumed=consumed,
-                files=_files(reader, tree, source.source, start, end, unreadable),
-                read_from=tuple(f"offsets/{one[0]}" for one in (before, planned) if one),
+                files=taken.files,
+                files_more=taken.more,
+                log_offsets_unread=taken.unread,
+                read_from=tuple(dict.fromkeys((*read_from, *private, *taken.read_from))),
             )
         )
     return tuple(found), tuple(unreadable)
@@ -169,42 +172,9 @@ def _began(
     return began, logs
 
 
-def _files(
-    reader: Reader,
-    tree: Tree,
-    source: str,
-    start: Offset | Unknown,
-    end: Offset,
-    unreadable: list[UnreadableFile],
-) -> tuple[str, ...]:
-    """The files between two positions in a file source's log, as far as they can be told."""
-    if not isinstance(end, FileOffset) or source not in tree.sources or isinstance(start, Unknown):
-        return ()
+def _wanted(start: Offset | Unknown, end: Offset) -> range:
+    """The log offsets of a file source between two positions; none where they are not known."""
+    if not isinstance(end, FileOffset) or isinstance(start, Unknown):
+        return range(0)
     first = start.log_offset + 1 if isinstance(start, FileOffset) else 0
-    wanted = range(max(first, end.log_offset - _MOST_ENTRIES + 1), end.log_offset + 1)
-    log = tree.sources[source]
-    pieces = [
-        Piece(path=f"sources/{source}/{number}", most=_MOST_START)
-        for number in wanted
-        if number in log.entries
-    ]
-    compacts = sorted(
-        {span.last for span in log.compacts if span.last >= wanted.start} if wanted else ()
-    )
-    pieces += [
-        Piece(path=f"sources/{source}/{number}.compact", most=_MOST_TAIL, last=True)
-        for number in compacts[:1]
-    ]
-    found: dict[str, None] = {}
-    for piece, data in reader.read(pieces):
-        whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
-        said = decoded(data, partial(file_source_log.decode, whole=whole))
-        if isinstance(said, Unreadable):
-            unreadable.append(unread(piece.path, said))
-        elif not isinstance(said, Missing):
-            found |= dict.fromkeys(_of(said, wanted))
-    return tuple(found)[:_MOST_FILES]
-
-
-def _of(entries: Sequence[FileEntry], wanted: range) -> list[str]:
-    return [entry.path for entry in entries if entry.log_offset in wanted]
+    return range(first, max(first, end.log_offset + 1))

@@ -20,11 +20,10 @@ from holdfast.report import redact
 _FEWEST = 3
 _TIMES_LONGER = 10
 _SHORTEST_PAUSE_MS = 60_000
-_MOST_TOLD = 20
 
 
 def signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
-    """What the entries that were read show, oldest first; the newest signs if there are many."""
+    """What the entries that were read show, oldest first."""
     ids = sorted(entries)
     usual = _usual([entries[batch].timestamp_ms for batch in ids])
     found: list[Start] = []
@@ -34,7 +33,7 @@ def signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
             note, sign = _paused(entries[before], entries[batch], usual), RestartSign.PAUSE
         if note:
             found.append(_start(sign, batch, entries[batch], note))
-    return tuple(found[-_MOST_TOLD:])
+    return tuple(found)
 
 
 def _usual(times: list[int]) -> float:

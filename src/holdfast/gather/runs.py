@@ -19,7 +19,8 @@ from holdfast.storage import Children, Missing, Piece, Reader, Refused
 if TYPE_CHECKING:
     from holdfast.model.events import QueryEvent
 
-_MOST_RUNS = 20
+MOST_RUNS = 50
+"""As many as are kept of a job: more are there only where the older could not be removed."""
 _MOST_BYTES = 1 << 20
 _STAMP = 14
 """The length of a run's start in milliseconds, with the `-` after it."""
@@ -48,7 +49,7 @@ def recorded(beside: Reader, name: str) -> Recorded:
 
     events: list[tuple[str, QueryEvent]] = []
     unreadable: list[UnreadableFile] = []
-    for piece, data in beside.read(_segments(beside, f".holdfast/{name}/runs")):
+    for piece, data in beside.read(_segments(beside, f".holdfast/{name}/runs", unreadable)):
         run = RunId(piece.path.split("/")[-2][_STAMP:])
         said = decoded(data, partial(run_record.decode, run_id=run))
         if isinstance(said, Missing):
@@ -65,17 +66,22 @@ def recorded(beside: Reader, name: str) -> Recorded:
     )
 
 
-def _segments(beside: Reader, runs: str) -> list[Piece]:
+def _segments(beside: Reader, runs: str, unreadable: list[UnreadableFile]) -> list[Piece]:
     """Of each of the newest runs the first segment, which tells the start, and the last two."""
-    top = beside.children(runs)
-    if not isinstance(top, Children):
-        return []
+    names: dict[str, list[str]] = {}
+    for found in beside.walk([runs]):
+        if isinstance(found, Refused):
+            unreadable.append(unread(found.path, found))
+        elif found.folder != runs:
+            names.setdefault(found.folder, []).extend(file.name for file in found.files)
+    if len(names) > MOST_RUNS:
+        reason = f"has {len(names):,} runs, of which the newest {MOST_RUNS} were read"
+        unreadable.append(UnreadableFile(path=runs, reason=reason, outside=True))
     pieces: list[Piece] = []
-    for run in top.folders[-_MOST_RUNS:]:
-        inside = beside.children(f"{runs}/{run}")
-        names = [file.name for file in inside.files] if isinstance(inside, Children) else []
-        kept = dict.fromkeys(names[:1] + names[1:][-2:])
-        pieces += [Piece(path=f"{runs}/{run}/{name}", most=_MOST_BYTES) for name in kept]
+    for run in sorted(names)[-MOST_RUNS:]:
+        told = sorted(names[run])
+        kept = dict.fromkeys(told[:1] + told[1:][-2:])
+        pieces += [Piece(path=f"{run}/{name}", most=_MOST_BYTES) for name in kept]
     return pieces
 
 

@@ -137,6 +137,8 @@ class SourceSeen:
     `batch` is the last of the range, `after` the one before it. `or_kinds` are other sources that
     write offsets of the same shape, where nothing tells which. Of an `open_ended` source `offset`
     and `raw` are where the batch began, and `left_at` is where it ended, if that is known.
+    `files_more` are files of the range that are known and not in `files`; `log_offsets_unread` is
+    of how many log offsets of the range not all files are known.
     """
 
     name: str
@@ -151,6 +153,8 @@ class SourceSeen:
     consumed: Consumed
     files: tuple[str, ...]
     read_from: tuple[str, ...]
+    files_more: int = 0
+    log_offsets_unread: int = 0
     open_ended: bool = False
     left_at: "Json | Unknown" = None
 

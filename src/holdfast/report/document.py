@@ -127,6 +127,8 @@ def source(shown: SourceSeen) -> Json:
         "began": shown.began,
         "consumed": _consumed(shown.consumed),
         "files": list(shown.files),
+        "files_more": shown.files_more,
+        "log_offsets_unread": shown.log_offsets_unread,
         "read_from": list(shown.read_from),
     }
 

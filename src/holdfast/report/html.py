@@ -161,13 +161,16 @@ def _source(shown: SourceSeen) -> str:
     )
     names = ("partition", "from", "to", shown.consumed.unit, "")
     head = f"<tr>{''.join(f'<th>{_text(name)}</th>' for name in names)}</tr>"
-    files = "".join(f"<li>{_text(path)}</li>" for path in shown.files)
+    more = len(shown.consumed.partitions) - _MOST_PARTITIONS
+    cut = f"<p>and {words.plural(more, 'more partition')}</p>" if more > 0 else ""
+    left_out = rows.files_left_out(shown, len(shown.files))
+    files = "".join(f"<li>{_text(path)}</li>" for path in (*shown.files, *filter(None, [left_out])))
     listed = f'<ul class="files">{files}</ul>' if files else ""
     about = f"<p>{_text(shown.described)}</p>" if shown.described else ""
     table = f"<table>{head}{lines}</table>" if lines else ""
     return _section(
         f"Source {_text(shown.name)}: {_text(rows.kind(shown))}",
-        f"{about}<p>{rows.gave(shown)}</p>{table}{listed}",
+        f"{about}<p>{rows.gave(shown)}</p>{table}{cut}{listed}",
     )
 
 
@@ -186,6 +189,8 @@ def _operator(shown: OperatorSeen) -> str:
     about = rows.state(shown)
     several = any(store.store != "default" for store in shown.stores)
     title = "Bytes by partition and store" if several else "Bytes by partition"
+    if len(shown.stores) > _MOST_PARTITIONS:
+        title += f", the first {_MOST_PARTITIONS} of {len(shown.stores):,}"
     chart = _titled(title, charts.bars(drawn, highest, title.lower()))
     return _section(
         f"Operator {shown.operator}: {_text(name)}",

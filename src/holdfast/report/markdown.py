@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Evidence, Known
+from holdfast.model.evidence import Absent, Evidence, Known, SourceSeen
 from holdfast.report import raised, redact, rows, verdict, words
 
 _RECENT = 12
@@ -57,17 +57,29 @@ def _sources(evidence: Evidence) -> Iterator[str]:
         if source.described:
             yield from (literal(source.described), "")
         yield from (rows.gave(source), "")
-        if not source.consumed.partitions:
-            continue
-        yield f"| partition | from | to | {source.consumed.unit} | |"
-        yield "|---|---|---|---|---|"
-        for one in source.consumed.partitions[:_MOST]:
-            yield (
-                f"| {cell(one.partition)} | {cell(one.start)} | {cell(one.end)} |"
-                f" {words.number(one.count)} | {one.change.value} |"
-            )
-        if len(source.consumed.partitions) > _MOST:
-            yield from ("", f"and {len(source.consumed.partitions) - _MOST} more partitions")
+        yield from _partitions(source)
+        yield from _files(source)
+
+
+def _partitions(source: SourceSeen) -> Iterator[str]:
+    if not source.consumed.partitions:
+        return
+    yield f"| partition | from | to | {source.consumed.unit} | |"
+    yield "|---|---|---|---|---|"
+    for one in source.consumed.partitions[:_MOST]:
+        yield (
+            f"| {cell(one.partition)} | {cell(one.start)} | {cell(one.end)} |"
+            f" {words.number(one.count)} | {one.change.value} |"
+        )
+    if len(source.consumed.partitions) > _MOST:
+        yield from ("", f"and {len(source.consumed.partitions) - _MOST} more partitions")
+
+
+def _files(source: SourceSeen) -> Iterator[str]:
+    listed = [f"- {code(path)}" for path in source.files[:_MOST]]
+    left_out = rows.files_left_out(source, _MOST)
+    if listed or left_out:
+        yield from ("", *listed, *([f"- {left_out}"] if left_out else []))
 
 
 def _operators(evidence: Evidence) -> Iterator[str]:
@@ -86,6 +98,8 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
     if not isinstance(history, Known) or not history.value:
         return
     yield from ("", "## Restarts", "", "Times are in UTC.", "")
+    if len(history.value) > _MOST:
+        yield f"- {len(history.value) - _MOST:,} before these"
     for one in history.value[-_MOST:]:
         error = f" {prose(raised.line(one.error))}" if one.error else ""
         yield f"- {words.moment(one.at_ms)} {one.sign.value}: {prose(one.note)}{error}"

@@ -103,6 +103,17 @@ def gave(shown: SourceSeen) -> str:
     return batches(shown) if total == "-" else f"{batches(shown)}: {total}"
 
 
+def files_left_out(shown: SourceSeen, listed: int) -> str:
+    """Which files of a source are not among the so many that are listed; empty where all are."""
+    more = len(shown.files) - min(listed, len(shown.files)) + shown.files_more
+    unread = words.plural(shown.log_offsets_unread, "log offset")
+    if not shown.log_offsets_unread:
+        return words.plural(more, "more file") if more else ""
+    if not more:
+        return f"not read: the files of {unread}"
+    return f"{words.plural(more, 'more file')}; not read: those of {unread}"
+
+
 def _held(shown: Fact[str]) -> str:
     return shown.value if isinstance(shown, Known) else ""
 

@@ -178,8 +178,9 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
         yield (Part(f"  {more}", Style.DIM),)
     for path in shown.files[:most]:
         yield (Part(f"  {path}"),)
-    if len(shown.files) > most:
-        yield (Part(f"  {words.plural(len(shown.files) - most, 'more file')}", Style.DIM),)
+    left_out = rows.files_left_out(shown, most)
+    if left_out:
+        yield (Part(f"  {left_out}", Style.DIM),)
 
 
 def _partitions(shown: Sequence[PartitionChange]) -> Iterator[Line]:
@@ -235,6 +236,8 @@ def _restarts(evidence: Evidence) -> Iterator[Line]:
         return
     yield ()
     yield (Part("Restarts", Style.HEAD), Part("  times in UTC", Style.DIM))
+    if len(history.value) > _MOST_LINES:
+        yield (Part(f"  {len(history.value) - _MOST_LINES:,} before these", Style.DIM),)
     for start in history.value[-_MOST_LINES:]:
         first = "" if start.first_batch is None else f"  from batch {start.first_batch}"
         version = f"  Spark {start.spark_version}" if start.spark_version else ""
