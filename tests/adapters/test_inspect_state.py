@@ -71,6 +71,91 @@ def test_a_partition_that_is_lost_is_not_taken_for_one_that_is_left_over(tmp_pat
     assert operator(location).left_over == 0
 
 
+@pytest.mark.parametrize("version", ["2.3", "3.5", "4.1", "4.3"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_partition_without_files_counts_and_nothing_can_be_restored(
+    version: str, lost: int, tmp_path: Path
+) -> None:
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    shutil.rmtree(location / f"state/0/{lost}")
+    found = operator(location)
+    if version == "2.3" and lost == 1:
+        # No file tells of a key: it may be a query with one partition.
+        assert (found.partitions, found.absent) == (1, ())
+        return
+    assert (found.partitions, found.absent) == (2, ((lost, "default"),))
+    assert isinstance(found.oldest_batch, Unknown)
+    assert isinstance(found.newest_batch, Unknown)
+    assert isinstance(found.rows, Unknown)
+    assert rows.state(found).startswith("2 partitions (1 without state files), ")
+    error = diagnosed(location).restart.error
+    assert error is not None
+    assert error.read_from == (f"state/0/{lost}",)
+
+
+def test_rows_of_some_partitions_are_not_told_as_all(tmp_path: Path) -> None:
+    location = copied("4.3", "aggregate-rocksdb", tmp_path / "c")
+    assert isinstance(operator(location).rows, int)
+    shutil.rmtree(location / "state/0/1")
+    assert isinstance(operator(location).rows, Unknown)
+
+
+def test_a_store_of_a_join_without_files(tmp_path: Path) -> None:
+    location = copied("4.1", "join-inner-hdfs", tmp_path / "c")
+    shutil.rmtree(location / "state/0/1/right-keyToNumValues")
+    found = operator(location)
+    assert (found.partitions, found.absent) == (2, ((1, "right-keyToNumValues"),))
+    assert rows.state(found).startswith("2 partitions (1 store without state files), ")
+    assert isinstance(found.newest_batch, Unknown)
+
+
+@pytest.mark.parametrize("version", ["4.2", "4.3"])
+def test_a_partition_that_a_repartition_added_is_missed(version: str, tmp_path: Path) -> None:
+    """The operator's metadata still has the number from before it."""
+    location = copied(version, "repartitioned-more", tmp_path / "c")
+    shutil.rmtree(location / "state/0/2")
+    found = operator(location)
+    assert (found.partitions, found.absent) == (3, ((2, "default"),))
+    assert Code.STATE_MISSING in codes(diagnosed(location, spark=SparkVersion(4, 3)))
+
+
+@pytest.mark.parametrize("version", ["2.4", "3.5", "4.1", "4.3"])
+def test_a_streaming_limit_has_one_partition(version: str) -> None:
+    found = operator(golden(version, "limit-hdfs").checkpoint)
+    assert (found.partitions, found.absent) == (1, ())
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.3"])
+def test_a_first_batch_has_as_many_partitions_before_it_has_written_them(
+    version: str, tmp_path: Path
+) -> None:
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    for log in ("offsets", "commits"):
+        for entry in (location / log).iterdir():
+            if log == "commits" or entry.name != "0":
+                entry.unlink()
+    shutil.rmtree(location / "state/0/1")
+    for file in (location / "state/0/0").glob("*.delta*"):
+        if file.name != "1.delta":
+            file.unlink()
+    found = operator(location)
+    assert (found.partitions, found.absent) == (2, ((1, "default"),))
+    assert isinstance(found.oldest_batch, Unknown)
+    assert diagnosed(location).restart.error is None
+
+
+def test_a_number_of_partitions_beyond_belief_is_not_counted_up_to(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    files.offsets(location, 2, 1, {})
+    (location / "state/0/_metadata").mkdir()
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1 << 40}
+    operator_info = {"operatorId": 0, "operatorName": "stateStoreSave"}
+    told = {"operatorInfo": operator_info, "stateStoreInfo": [store]}
+    (location / "state/0/_metadata/metadata").write_text(f"v1\n{json.dumps(told)}")
+    assert (operator(location).partitions, operator(location).absent) == (2, ())
+
+
 @pytest.mark.parametrize("version", UNIQUE)
 def test_only_files_that_the_commit_names_are_its_state(version: str, tmp_path: Path) -> None:
     location = copied(version, "checkpoint-format-2-changelog", tmp_path / "c")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,6 +59,22 @@ def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
     done = holdfast("state", str(location))
     first, second = done.stderr.splitlines()
     assert first.endswith("found batch 2; there are: none")
+    assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"), [((), "batch 5"), (("--changes", "0:2"), "0 to 2")]
+)
+def test_state_without_one_of_its_partitions_is_not_shown_as_if_it_were_all(
+    tmp_path: Path, arguments: tuple[str, ...], found: str
+) -> None:
+    location = tmp_path / "c"
+    shutil.copytree(golden("4.1", "aggregate-hdfs").checkpoint, location)
+    shutil.rmtree(location / "state/0/1")
+    done = holdfast("state", str(location), *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.endswith(f"found {found}; there are: none, as no files are in `state/0/1`")
     assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
+from holdfast.diagnose import unpinned
 from holdfast.gather import spans, stores
 from holdfast.gather.folds import StoreKey
 from holdfast.gather.pieces import unread
@@ -32,6 +33,7 @@ _IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
+_INCOMPLETE = Unknown(reason="a partition of the state has no files")
 
 
 @dataclass(slots=True)
@@ -134,36 +136,43 @@ def _operator(
         for key, store in own.items()
         if key[1] not in left_over
     )
-    held = [store for store in in_use if store.latest_version > 0]
     unlisted = tuple(one for one in _unlisted(tree) if one.path.split("/")[1] == str(operator))
-    oldest, newest = _ends(held, unlisted)
-    told = described.metadata.get(operator)
+    told, schema = described.metadata.get(operator), _schema(operator, described)
+    declared = told[1].stores if told else ()
+    found = {(store.partition, store.store) for store in in_use}
+    keyed = unpinned.keyed(schema, {partition for partition, _ in found})
+    loaded = stores.loaded(found, declared, logged.partitions, keyed=keyed)
+    absent = () if unlisted else tuple(sorted(loaded - found))
+    oldest, newest = _ends(in_use, absent, unlisted)
     return OperatorSeen(
         operator=operator,
         name=_name(operator, tree, described),
-        partitions=len({store.partition for store in in_use}),
+        partitions=len({partition for partition, _ in (*found, *absent)}),
         left_over=len(left_over),
-        rows=_rows(_name(operator, tree, described), in_use, unlisted, logged.rows),
+        rows=_rows(_name(operator, tree, described), in_use, absent, unlisted, logged.rows),
         bytes=sum(store.bytes for store in in_use),
-        latest_version=max((store.latest_version for store in held), default=None),
+        latest_version=max((s.latest_version for s in in_use if s.latest_version), default=None),
         oldest_batch=oldest,
         newest_batch=newest,
-        schema=_schema(operator, described),
+        schema=schema,
         properties=told[1].properties if told else {},
-        declared=told[1].stores if told else (),
+        declared=declared,
         stores=in_use,
+        absent=absent,
         unlisted=unlisted,
     )
 
 
 def _ends(
-    held: Iterable[StoreSeen], unlisted: tuple[UnreadableFile, ...]
+    in_use: Iterable[StoreSeen],
+    absent: tuple[stores.StoreId, ...],
+    unlisted: tuple[UnreadableFile, ...],
 ) -> tuple[BatchId | Unknown, BatchId | Unknown]:
     """The oldest and the newest batch whose state can be put together in every partition."""
     if unlisted:
         hidden = Unknown(reason=unlisted[0].told)
         return hidden, hidden
-    versions = spans.common([store.restorable for store in held])
+    versions = () if absent else spans.common([store.restorable for store in in_use])
     if not versions:
         none = Unknown(reason="no version can be put together in every partition")
         return none, none
@@ -173,6 +182,7 @@ def _ends(
 def _rows(
     name: Fact[str],
     in_use: tuple[StoreSeen, ...],
+    absent: tuple[stores.StoreId, ...],
     unlisted: tuple[UnreadableFile, ...],
     reported: Mapping[str, int],
 ) -> int | Unknown:
@@ -180,6 +190,8 @@ def _rows(
         return reported[name.value]
     if unlisted:
         return Unknown(reason=unlisted[0].told)
+    if absent:
+        return _INCOMPLETE
     # A join keeps every row in one store, and how many there are of a key in another.
     return stores.total(in_use, but=_KEY_COUNTS)
 

@@ -5,7 +5,7 @@ that the commit of a batch names are its state: a task that was given up leaves 
 And a repartition to fewer partitions leaves the folders of the others behind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.diagnose import unpinned
@@ -13,16 +13,20 @@ from holdfast.gather import spans
 from holdfast.gather.folds import Store, StoreKey
 from holdfast.gather.progress import Entries
 from holdfast.model.batch import Unknown
-from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot
+from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
 from holdfast.model.evidence import Span, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 
 MOST_ZIPS = 64
+_MOST_PARTITIONS = 100_000
 _NEVER = 1 << 63
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
 _SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
 _TOO_MANY = Unknown(reason=f"only {MOST_ZIPS} snapshots are opened to count rows")
 _NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
+
+StoreId = tuple[int, str]
+"""A store of one operator: its partition and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,26 @@ def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int
         latest[partition] = max(store.latest, latest.get(partition, 0))
     used = max((at for partition, at in latest.items() if partition < partitions), default=0)
     return frozenset(n for n, at in latest.items() if n >= partitions > 0 and at < used)
+
+
+def loaded(
+    found: Collection[StoreId], declared: Sequence[StateStoreInfo], pinned: int, *, keyed: bool
+) -> frozenset[StoreId]:
+    """The stores of one operator that a batch loads.
+
+    They are those that the operator's metadata names; where there is none, as in 3.5, the same ones
+    in every partition. How many partitions there are is what the batch was planned with: the
+    metadata tells it only where nothing is pinned, as a repartition does not write it anew. An
+    operator without a key has one partition, whatever both say.
+    """
+    wanted = {one for one in found if not (keyed and pinned) or one[0] < pinned}
+    names = {one.name: one.partitions for one in declared} or dict.fromkeys(
+        (s for _, s in found), 0
+    )
+    for name, told in names.items():
+        known = pinned or (told if told < _MOST_PARTITIONS else 0)
+        wanted.update((n, name) for n in range(known if keyed else 1))
+    return frozenset(wanted)
 
 
 def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:

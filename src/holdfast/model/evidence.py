@@ -194,8 +194,9 @@ class OperatorSeen:
 
     The state of `oldest_batch` and of `newest_batch` can be put together in all of them.
     `left_over` is the number of partitions that a repartition to fewer has left behind: none of the
-    other fields tells of them. `unlisted` are its folders that cannot be listed: there may be more
-    than was seen.
+    other fields tells of them. `absent` are the stores, by partition and name, that a start loads
+    and that have no files; `partitions` counts theirs, too. `unlisted` are its folders that cannot
+    be listed: there may be more than was seen.
     """
 
     operator: int
@@ -212,6 +213,7 @@ class OperatorSeen:
     declared: tuple[StateStoreInfo, ...]
     """The stores as the operator's metadata names them; none where it cannot be read."""
     stores: tuple[StoreSeen, ...]
+    absent: tuple[tuple[int, str], ...] = ()
     unlisted: tuple[UnreadableFile, ...] = ()
 
 

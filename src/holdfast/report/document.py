@@ -193,6 +193,9 @@ def _operator(shown: OperatorSeen) -> Json:
         "schema": {name: _families(one) for name, one in shown.schema.items()},
         "properties": shown.properties,
         "stores": [_store(one) for one in shown.stores],
+        "stores_without_files": [
+            {"partition": partition, "store": store} for partition, store in shown.absent
+        ],
         "unlisted": [unreadable(one) for one in shown.unlisted],
     }
 

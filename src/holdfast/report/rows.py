@@ -147,6 +147,11 @@ def schema(shown: OperatorSeen) -> Iterator[tuple[str, str, str, str]]:
 
 def _partitions(shown: OperatorSeen) -> str:
     seen = words.plural(shown.partitions, "partition")
+    bare = shown.partitions - len({one.partition for one in shown.stores if one.latest_version})
+    if bare:
+        seen += f" ({bare:,} without state files)"
+    elif shown.absent:
+        seen += f" ({words.plural(len(shown.absent), 'store')} without state files)"
     if shown.left_over:
         seen += f" (and {shown.left_over:,} left over from before a repartition)"
     if not shown.unlisted:
