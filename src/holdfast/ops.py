@@ -175,7 +175,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     progress.caught_up(found.place.reader, listed)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
     showable.require_listed(asked, listed)
-    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    logged = stores.logged(listed, progress.entries(found.place.reader, listed), rows={})
     seen = showable.operator(asked, states.seen(found.place.reader, listed, logged).operators)
     wanted = reading.Wanted(
         operator=operator,

@@ -25,7 +25,7 @@ def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSe
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
     listed = tree.folded(found.place.reader, found.top)
-    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    logged = stores.logged(listed, progress.entries(found.place.reader, listed), rows={})
     return found, listed, states.seen(found.place.reader, listed, logged).operators
 
 

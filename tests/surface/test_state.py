@@ -52,6 +52,21 @@ def test_a_batch_without_state_is_refused_at_once(
     assert second == f"hint: see `holdfast state '{location}' --operator 0 {hint}`"
 
 
+def test_inspect_and_state_name_the_same_batches() -> None:
+    location = str(golden("4.3", "purged-hdfs").checkpoint)
+    done = holdfast("state", location, "--batch", "5")
+    assert done.stderr.splitlines()[0].endswith("found batch 5; there are: 7-9")
+    assert "restorable batches 7 to 9\n" in holdfast("inspect", location).stdout
+
+
+def test_a_batch_whose_entry_is_torn_is_refused_at_once(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    (location / "offsets/1").write_text("v1\n{")
+    done = holdfast("state", str(location), "--batch", "1")
+    assert done.stderr.splitlines()[0].endswith("found batch 1; there are: 0, 2")
+
+
 def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c")
     files.state(location, range(1, 4))

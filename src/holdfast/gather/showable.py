@@ -16,6 +16,7 @@ from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather import spans
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
+from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.report import words
 
@@ -68,8 +69,7 @@ def batch(asked: Asked, tree: Tree, seen: OperatorSeen) -> int:
     """The batch whose state is read; of changes, the last."""
     if asked.changes is not None:
         return _changes(asked, asked.changes, tree, seen)
-    there = () if seen.absent else spans.common([store.restorable for store in seen.stores])
-    there = _committed(tree, _shifted(there))
+    there = _committed(tree, () if isinstance(seen.restorable, Unknown) else seen.restorable)
     wanted = tree.commits.ids.last if asked.batch is None else asked.batch
     if wanted is None or not _holds(there, wanted):
         found = "no committed batch" if wanted is None else f"batch {wanted}"

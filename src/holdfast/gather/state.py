@@ -1,12 +1,11 @@
 """Stage 2: the folder `state` -> stateful operators, their stores, and what can be restored."""
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
 from holdfast.diagnose import unpinned
-from holdfast.gather import spans, stores
+from holdfast.gather import stores
 from holdfast.gather.folds import StoreKey
 from holdfast.gather.pieces import unread
 from holdfast.gather.tree import Tree
@@ -23,7 +22,6 @@ from holdfast.model.evidence import (
     StoreSeen,
     UnreadableFile,
 )
-from holdfast.model.ids import BatchId
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 
@@ -34,6 +32,7 @@ _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsT
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 _INCOMPLETE = Unknown(reason="a partition of the state has no files")
+_NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
 @dataclass(slots=True)
@@ -131,69 +130,47 @@ def _operator(
 ) -> OperatorSeen:
     own = {key: tree.stores[key] for key in sorted(tree.stores) if key[0] == operator}
     left_over = stores.left_over(own, logged.partitions)
-    in_use = tuple(
-        stores.seen(key, store, logged, described)
-        for key, store in own.items()
-        if key[1] not in left_over
-    )
+    found = {key[1:]: stores.seen(key, store, logged, described) for key, store in own.items()}
+    in_use = {one: store for one, store in found.items() if one[0] not in left_over}
     unlisted = tuple(one for one in _unlisted(tree) if one.path.split("/")[1] == str(operator))
+    hidden = Unknown(reason=unlisted[0].told) if unlisted else None
     told, schema = described.metadata.get(operator), _schema(operator, described)
     declared = told[1].stores if told else ()
-    found = {(store.partition, store.store) for store in in_use}
-    keyed = unpinned.keyed(schema, {partition for partition, _ in found})
-    loaded = stores.loaded(found, declared, logged.partitions, keyed=keyed)
-    absent = () if unlisted else tuple(sorted(loaded - found))
-    oldest, newest = _ends(in_use, absent, unlisted)
+    keyed = unpinned.keyed(schema, {partition for partition, _ in in_use})
+    loaded = stores.loaded(in_use, declared, logged.partitions, keyed=keyed)
+    absent = () if unlisted else tuple(sorted(loaded - set(in_use)))
+    missing = hidden or (_INCOMPLETE if absent else None)
+    seen, name = tuple(in_use.values()), _name(operator, tree, described)
     return OperatorSeen(
         operator=operator,
-        name=_name(operator, tree, described),
-        partitions=len({partition for partition, _ in (*found, *absent)}),
+        name=name,
+        partitions=len({partition for partition, _ in (*in_use, *absent)}),
         left_over=len(left_over),
-        rows=_rows(_name(operator, tree, described), in_use, absent, unlisted, logged.rows),
-        bytes=sum(store.bytes for store in in_use),
-        latest_version=max((s.latest_version for s in in_use if s.latest_version), default=None),
-        oldest_batch=oldest,
-        newest_batch=newest,
+        rows=_rows(name, seen, missing, logged),
+        bytes=sum(store.bytes for store in seen),
+        latest_version=max((one.latest_version for one in seen), default=0) or None,
+        restorable=hidden or stores.restorable(found, declared, logged, keyed=keyed),
         schema=schema,
         properties=told[1].properties if told else {},
         declared=declared,
-        stores=in_use,
+        stores=seen,
         absent=absent,
         unlisted=unlisted,
     )
 
 
-def _ends(
-    in_use: Iterable[StoreSeen],
-    absent: tuple[stores.StoreId, ...],
-    unlisted: tuple[UnreadableFile, ...],
-) -> tuple[BatchId | Unknown, BatchId | Unknown]:
-    """The oldest and the newest batch whose state can be put together in every partition."""
-    if unlisted:
-        hidden = Unknown(reason=unlisted[0].told)
-        return hidden, hidden
-    versions = () if absent else spans.common([store.restorable for store in in_use])
-    if not versions:
-        none = Unknown(reason="no version can be put together in every partition")
-        return none, none
-    return BatchId(versions[0].first - 1), BatchId(versions[-1].last - 1)
-
-
 def _rows(
-    name: Fact[str],
-    in_use: tuple[StoreSeen, ...],
-    absent: tuple[stores.StoreId, ...],
-    unlisted: tuple[UnreadableFile, ...],
-    reported: Mapping[str, int],
+    name: Fact[str], seen: tuple[StoreSeen, ...], missing: Unknown | None, logged: stores.Logged
 ) -> int | Unknown:
-    if isinstance(name, Known) and name.value in reported:
-        return reported[name.value]
-    if unlisted:
-        return Unknown(reason=unlisted[0].told)
-    if absent:
-        return _INCOMPLETE
+    """The rows after the last committed batch."""
+    if isinstance(name, Known) and name.value in logged.rows:
+        return logged.rows[name.value]
+    if missing is not None:
+        return missing
     # A join keeps every row in one store, and how many there are of a key in another.
-    return stores.total(in_use, but=_KEY_COUNTS)
+    counted = stores.total(seen, but=_KEY_COUNTS)
+    committed = {store.latest_version - 1 for store in seen} == {logged.last_committed}
+    return counted if committed or isinstance(counted, Unknown) else _NOT_COMMITTED
 
 
 def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:

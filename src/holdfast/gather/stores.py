@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.diagnose import unpinned
-from holdfast.gather import spans
+from holdfast.gather import progress, spans
 from holdfast.gather.folds import Store, StoreKey
 from holdfast.gather.progress import Entries
+from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
 from holdfast.model.evidence import Span, StoreSeen, UnreadableFile
@@ -33,13 +34,21 @@ StoreId = tuple[int, str]
 class Logged:
     """What the logs and the runs say of the state.
 
-    `rows` are those that the last committed batch told of, by operator; `partitions` is the number
-    that the latest offset entry pins, 0 where nothing tells.
+    `rows` are those that the last committed batch told of, by operator. `batches` are those that
+    both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
+    nothing tells, each with the first of these batches.
     """
 
     rows: Mapping[str, int]
     commits: Mapping[BatchId, CommitEntry]
-    partitions: int
+    batches: tuple[Span, ...] | Unknown
+    last_committed: BatchId | None
+    pinned: tuple[tuple[int, int], ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number that the latest offset entry pins."""
+        return self.pinned[-1][1]
 
     def ids(self, key: StoreKey, version: int) -> frozenset[str]:
         """The unique ids of a version in one partition; none where no commit names any.
@@ -52,10 +61,25 @@ class Logged:
         return frozenset(named[partition]) if partition < len(named) else frozenset()
 
 
-def logged(entries: Entries, rows: Mapping[str, int]) -> Logged:
-    """What the entries that were read say of the state."""
-    latest = entries.offsets[max(entries.offsets)].settings if entries.offsets else {}
-    return Logged(rows=rows, commits=entries.commits, partitions=unpinned.asked(latest))
+def logged(tree: Tree, entries: Entries, rows: Mapping[str, int]) -> Logged:
+    """What the logs, and the entries of them that were read, say of the state."""
+    return Logged(
+        rows=rows,
+        commits=entries.commits,
+        batches=progress.whole(tree, entries),
+        last_committed=progress.batches(tree).last_committed,
+        pinned=_pinned(entries),
+    )
+
+
+def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
+    """Only a repartition changes the number; of batches that were not read it is the next one's."""
+    found: list[tuple[int, int]] = []
+    for batch, entry in sorted(entries.offsets.items()):
+        number = unpinned.asked(entry.settings)
+        if not found or number != found[-1][1]:
+            found.append((batch if found else 0, number))
+    return tuple(found) or ((0, 0),)
 
 
 @dataclass(slots=True)
@@ -89,13 +113,35 @@ def loaded(
     operator without a key has one partition, whatever both say.
     """
     wanted = {one for one in found if not (keyed and pinned) or one[0] < pinned}
-    names = {one.name: one.partitions for one in declared} or dict.fromkeys(
-        (s for _, s in found), 0
-    )
-    for name, told in names.items():
+    named = {one.name: one.partitions for one in declared}
+    for name, told in (named or dict.fromkeys((store for _, store in found), 0)).items():
         known = pinned or (told if told < _MOST_PARTITIONS else 0)
         wanted.update((n, name) for n in range(known if keyed else 1))
     return frozenset(wanted)
+
+
+def restorable(
+    found: Mapping[StoreId, StoreSeen],
+    declared: Sequence[StateStoreInfo],
+    logged: Logged,
+    *,
+    keyed: bool,
+) -> tuple[Span, ...] | Unknown:
+    """The batches that a query can be taken back to.
+
+    Every store that the batch has written can be put together as it was then, and both logs hold
+    the batch. A version is a batch id plus one.
+    """
+    if isinstance(logged.batches, Unknown):
+        return logged.batches
+    batches: list[Span] = []
+    ends = (*(first for first, _ in logged.pinned[1:]), _NEVER)
+    for (first, pinned), end in zip(logged.pinned, ends, strict=True):
+        wanted = loaded(found, declared, pinned, keyed=keyed)
+        held = [found[one].restorable if one in found else () for one in wanted]
+        versions = spans.common([(Span(first=first + 1, last=end),), *held]) if held else ()
+        batches += (Span(first=one.first - 1, last=one.last - 1) for one in versions)
+    return spans.joined(spans.common([batches, logged.batches]))
 
 
 def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:
