@@ -1,6 +1,8 @@
 """Stage 2: the folder `state` -> stateful operators, their stores, and what can be restored."""
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
@@ -60,8 +62,10 @@ def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
+    own = {n: _name(n, tree, described) for n in sorted(found)}
+    names = _completed(own, logged.operators)
     return State(
-        operators=tuple(_operator(n, tree, described, logged) for n in sorted(found)),
+        operators=tuple(_operator(n, names, tree, described, logged) for n in names),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
         metadata_version=max((s.version for s in described.snapshots.values()), default=0),
         unreadable=tuple(described.unreadable.values()),
@@ -126,7 +130,11 @@ def _take_snapshot(described: _Described, key: StoreKey, data: bytes) -> str:
 
 
 def _operator(
-    operator: int, tree: Tree, described: _Described, logged: stores.Logged
+    operator: int,
+    names: Mapping[int, Fact[str]],
+    tree: Tree,
+    described: _Described,
+    logged: stores.Logged,
 ) -> OperatorSeen:
     own = {key: tree.stores[key] for key in sorted(tree.stores) if key[0] == operator}
     left_over = stores.left_over(own, logged.partitions)
@@ -140,13 +148,13 @@ def _operator(
     loaded = stores.loaded(in_use, declared, logged.partitions, keyed=keyed)
     absent = () if unlisted else tuple(sorted(loaded - set(in_use)))
     missing = hidden or (_INCOMPLETE if absent else None)
-    seen, name = tuple(in_use.values()), _name(operator, tree, described)
+    seen, reported = tuple(in_use.values()), _reported(operator, names, logged)
     return OperatorSeen(
         operator=operator,
-        name=name,
+        name=names[operator],
         partitions=len({partition for partition, _ in (*in_use, *absent)}),
         left_over=len(left_over),
-        rows=_rows(name, seen, missing, logged),
+        rows=_rows(seen, missing, logged) if reported is None else reported,
         bytes=sum(store.bytes for store in seen),
         latest_version=max((one.latest_version for one in seen), default=0) or None,
         restorable=hidden or stores.restorable(found, declared, logged, keyed=keyed),
@@ -159,18 +167,45 @@ def _operator(
     )
 
 
-def _rows(
-    name: Fact[str], seen: tuple[StoreSeen, ...], missing: Unknown | None, logged: stores.Logged
-) -> int | Unknown:
-    """The rows after the last committed batch."""
+def _reported(operator: int, names: Mapping[int, Fact[str]], logged: stores.Logged) -> int | None:
+    """The rows that a run has reported. Before 3.2 no operator has a name there."""
+    name = names[operator]
     if isinstance(name, Known) and name.value in logged.rows:
         return logged.rows[name.value]
+    nameless = logged.operators is not None and logged.operators.value == ("",)
+    return logged.rows.get("") if nameless and len(names) == 1 else None
+
+
+def _rows(
+    seen: tuple[StoreSeen, ...], missing: Unknown | None, logged: stores.Logged
+) -> int | Unknown:
+    """The rows that the snapshots tell, if they are those after the last committed batch."""
     if missing is not None:
         return missing
     # A join keeps every row in one store, and how many there are of a key in another.
     counted = stores.total(seen, but=_KEY_COUNTS)
     committed = {store.latest_version - 1 for store in seen} == {logged.last_committed}
     return counted if committed or isinstance(counted, Unknown) else _NOT_COMMITTED
+
+
+def _completed(
+    names: Mapping[int, Fact[str]], reported: Known[tuple[str, ...]] | None
+) -> Mapping[int, Fact[str]]:
+    """Names that only what the runs report can give, where it is certain whose they are.
+
+    Spark reports operators in an order of its own. So it must be as many as there are, with those
+    that are known among them, and all others of one name.
+    """
+    if reported is None or len(reported.value) != len(names):
+        return names
+    left = Counter(reported.value)
+    left.subtract(Counter(one.value for one in names.values() if isinstance(one, Known)))
+    others = [name for name, count in left.items() if count]
+    if len(others) != 1 or not others[0]:
+        return names
+    reason = f"{_NO_NAME}; as its runs report it"
+    told = Known(value=others[0], read_from=reported.read_from, inferred=reason)
+    return {n: told if isinstance(one, Unknown) else one for n, one in names.items()}
 
 
 def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:

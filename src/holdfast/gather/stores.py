@@ -6,16 +6,17 @@ And a repartition to fewer partitions leaves the folders of the others behind.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.diagnose import unpinned
 from holdfast.gather import progress, spans
 from holdfast.gather.folds import Store, StoreKey
 from holdfast.gather.progress import Entries
+from holdfast.gather.told import History
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
-from holdfast.model.evidence import Span, StoreSeen, UnreadableFile
+from holdfast.model.evidence import Known, Span, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 
 MOST_ZIPS = 64
@@ -34,12 +35,14 @@ StoreId = tuple[int, str]
 class Logged:
     """What the logs and the runs say of the state.
 
-    `rows` are those that the last committed batch told of, by operator. `batches` are those that
+    `rows` are those that the last committed batch told of, by operator, and `operators` the names
+    of the operators that the runs report. `batches` are those that
     both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
     nothing tells, each with the first of these batches.
     """
 
     rows: Mapping[str, int]
+    operators: Known[tuple[str, ...]] | None
     commits: Mapping[BatchId, CommitEntry]
     batches: tuple[Span, ...] | Unknown
     last_committed: BatchId | None
@@ -61,15 +64,25 @@ class Logged:
         return frozenset(named[partition]) if partition < len(named) else frozenset()
 
 
-def logged(tree: Tree, entries: Entries, rows: Mapping[str, int]) -> Logged:
-    """What the logs, and the entries of them that were read, say of the state."""
+def logged(tree: Tree, entries: Entries, told: History) -> Logged:
+    """What the logs, the entries of them that were read, and the runs say of the state."""
+    last_committed = progress.batches(tree).last_committed
+    rows, reported = told.rows_after(last_committed), told.progress_operators
+    if reported is not None:
+        reported = replace(reported, value=tuple(map(_spelled, reported.value)))
     return Logged(
-        rows=rows,
+        rows={_spelled(name): count for name, count in rows.items()},
+        operators=reported,
         commits=entries.commits,
         batches=progress.whole(tree, entries),
-        last_committed=progress.batches(tree).last_committed,
+        last_committed=last_committed,
         pinned=_pinned(entries),
     )
+
+
+def _spelled(reported: str) -> str:
+    """The name of an operator; before 4.0 a session window is the one that reports none."""
+    return "sessionWindowStateStoreSaveExec" if reported == "defaultName" else reported
 
 
 def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
