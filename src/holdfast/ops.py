@@ -168,6 +168,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
     from holdfast.gather import looking, progress, showable, stores, tree  # noqa: PLC0415  loads it
     from holdfast.gather import state as states  # noqa: PLC0415
+    from holdfast.gather.told import History  # noqa: PLC0415
     from holdfast.run import state as reading  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
@@ -175,7 +176,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     progress.caught_up(found.place.reader, listed)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
     showable.require_listed(asked, listed)
-    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
     seen = showable.operator(asked, states.seen(found.place.reader, listed, logged).operators)
     wanted = reading.Wanted(
         operator=operator,

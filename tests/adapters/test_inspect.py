@@ -301,7 +301,7 @@ def test_state_without_a_snapshot_cannot_be_restored(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=20, committed=20)
     files.state(location, range(8, 21))
     (operator,) = evidence(location).operators
-    assert isinstance(operator.oldest_batch, Unknown)
+    assert (operator.restorable, operator.oldest_batch) == ((), None)
 
 
 def test_a_join_is_told_by_its_stores(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests import checkpoint_files as files
 from tests.formats import LISTENER
-from tests.golden import golden
+from tests.golden import Golden, golden
 from tests.looking import evidence
 
 from holdfast.gather import event_logs
@@ -58,6 +58,98 @@ def test_rows_of_the_state_are_told_only_by_the_last_batch(
     told = {"batchId": last + batch, **state, **_sourced(read)}
     (found,) = evidence(location, event_log=_log_of(tmp_path / "log", [told])).operators
     assert (found.rows if isinstance(found.rows, int) else None) == rows
+
+
+def _as_reported(one: Golden, place: Path) -> tuple[Path, str]:
+    """A golden checkpoint, and an event log of the progress that Spark has reported of it."""
+    location = shutil.copytree(one.checkpoint, place / "c")
+    (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
+    told = [
+        {name: value for name, value in report.items() if name not in ("id", "runId", "timestamp")}
+        for report in one.progress
+    ]
+    return location, _log_of(place / "log", told)
+
+
+@pytest.mark.parametrize(
+    ("version", "scenario", "name"),
+    [
+        ("3.2", "flat-map-groups-hdfs", "flatMapGroupsWithState"),
+        ("3.5", "flat-map-groups-hdfs", "flatMapGroupsWithState"),
+        ("3.5", "map-groups-changelog", "flatMapGroupsWithState"),
+        ("3.5", "apply-in-pandas-hdfs", "applyInPandasWithState"),
+    ],
+)
+def test_an_event_log_names_the_operator_that_no_file_names(
+    version: str, scenario: str, name: str, tmp_path: Path
+) -> None:
+    one = golden(version, scenario)
+    location, log = _as_reported(one, tmp_path)
+    (unnamed,) = evidence(location).operators
+    assert isinstance(unnamed.name, Unknown)
+    assert isinstance(unnamed.rows, Unknown)
+    found = evidence(location, event_log=log)
+    (operator,) = found.operators
+    assert isinstance(operator.name, Known)
+    assert (operator.name.value, operator.name.read_from) == (name, (log,))
+    assert operator.name.inferred.endswith("; as its runs report it")  # Spark cannot check it
+    assert operator.rows == _state_operators(one)[0]["numRowsTotal"]
+    fact = found.stateful_operators
+    assert isinstance(fact, Known)
+    assert (fact.value, fact.read_from) == ((name,), (log,))
+
+
+def _state_operators(one: Golden) -> list[dict[str, object]]:
+    reported = list(one.progress)[-1]["stateOperators"]
+    assert isinstance(reported, list)
+    return reported
+
+
+@pytest.mark.parametrize(
+    ("version", "scenario", "reported", "name"),
+    [
+        ("2.4", "flat-map-groups-hdfs", None, None),
+        ("2.4", "join-inner-hdfs", None, "symmetricHashJoin"),
+        ("3.5", "session-window-hdfs", "defaultName", "sessionWindowStateStoreSaveExec"),
+    ],
+)
+def test_rows_of_the_only_operator_are_told_whatever_its_name(
+    version: str, scenario: str, reported: str | None, name: str | None, tmp_path: Path
+) -> None:
+    one = golden(version, scenario)
+    location, log = _as_reported(one, tmp_path)
+    (told,) = _state_operators(one)
+    assert told.get("operatorName") == reported
+    (operator,) = evidence(location, event_log=log).operators
+    assert (operator.name.value if isinstance(operator.name, Known) else None) == name
+    assert operator.rows == told["numRowsTotal"]
+
+
+_JOIN, _OWN = "symmetricHashJoin", "flatMapGroupsWithState"
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ((_OWN, _JOIN, _OWN), _OWN),
+        ((_OWN, _JOIN, "stateStoreSave"), None),
+        ((_OWN, _OWN, _OWN), None),
+        ((_OWN, _JOIN), None),
+        (("", _JOIN, ""), None),
+    ],
+)
+def test_of_several_operators_an_event_log_names_those_that_it_cannot_mix_up(
+    reported: tuple[str, ...], name: str | None, tmp_path: Path
+) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    shutil.copytree(location / "state/0", location / "state/1")
+    shutil.copytree(location / "state/0/0", location / "state/2/0/left-keyToNumValues")
+    state = [{"operatorName": one, "numRowsTotal": 7} for one in reported]
+    log = _log_of(tmp_path / "log", [{"batchId": 2, "stateOperators": state, **_sourced(1)}])
+    found = [one.name for one in evidence(location, event_log=log).operators]
+    told = [one.value if isinstance(one, Known) else None for one in found]
+    assert told == [name, name, _JOIN]
 
 
 def test_an_event_log_that_does_not_tell_the_output_mode_is_not_asked_for_again(

@@ -17,7 +17,7 @@ from holdfast.model.evidence import OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.report import rows, verdict
+from holdfast.report import document, rows, verdict
 from holdfast.storage import File, Portion
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
@@ -69,6 +69,156 @@ def test_a_partition_that_is_lost_is_not_taken_for_one_that_is_left_over(tmp_pat
     shutil.rmtree(location / "state/0/1")
     assert Code.STATE_MISSING in codes(diagnosed(location))
     assert operator(location).left_over == 0
+
+
+@pytest.mark.parametrize("version", ["2.3", "3.5", "4.1", "4.3"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_partition_without_files_counts_and_nothing_can_be_restored(
+    version: str, lost: int, tmp_path: Path
+) -> None:
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    shutil.rmtree(location / f"state/0/{lost}")
+    found = operator(location)
+    if version == "2.3" and lost == 1:
+        # No file tells of a key: it may be a query with one partition.
+        assert (found.partitions, found.absent) == (1, ())
+        return
+    assert (found.partitions, found.absent) == (2, ((lost, "default"),))
+    assert found.restorable == ()
+    assert isinstance(found.rows, Unknown)
+    assert rows.state(found).startswith("2 partitions (1 without state files), ")
+    error = diagnosed(location).restart.error
+    assert error is not None
+    assert error.read_from == (f"state/0/{lost}",)
+
+
+def test_rows_of_some_partitions_are_not_told_as_all(tmp_path: Path) -> None:
+    location = copied("4.3", "aggregate-rocksdb", tmp_path / "c")
+    assert isinstance(operator(location).rows, int)
+    shutil.rmtree(location / "state/0/1")
+    assert isinstance(operator(location).rows, Unknown)
+
+
+def test_a_store_of_a_join_without_files(tmp_path: Path) -> None:
+    location = copied("4.1", "join-inner-hdfs", tmp_path / "c")
+    shutil.rmtree(location / "state/0/1/right-keyToNumValues")
+    found = operator(location)
+    assert (found.partitions, found.absent) == (2, ((1, "right-keyToNumValues"),))
+    assert rows.state(found).startswith("2 partitions (1 store without state files), ")
+    assert found.restorable == ()
+
+
+@pytest.mark.parametrize("version", ["4.2", "4.3"])
+def test_a_partition_that_a_repartition_added_is_missed(version: str, tmp_path: Path) -> None:
+    """The operator's metadata still has the number from before it."""
+    location = copied(version, "repartitioned-more", tmp_path / "c")
+    shutil.rmtree(location / "state/0/2")
+    found = operator(location)
+    assert (found.partitions, found.absent) == (3, ((2, "default"),))
+    assert Code.STATE_MISSING in codes(diagnosed(location, spark=SparkVersion(4, 3)))
+
+
+@pytest.mark.parametrize("version", ["2.4", "3.5", "4.1", "4.3"])
+def test_a_streaming_limit_has_one_partition(version: str) -> None:
+    found = operator(golden(version, "limit-hdfs").checkpoint)
+    assert (found.partitions, found.absent) == (1, ())
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.3"])
+def test_a_first_batch_has_as_many_partitions_before_it_has_written_them(
+    version: str, tmp_path: Path
+) -> None:
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    for log in ("offsets", "commits"):
+        for entry in (location / log).iterdir():
+            if log == "commits" or entry.name != "0":
+                entry.unlink()
+    shutil.rmtree(location / "state/0/1")
+    for file in (location / "state/0/0").glob("*.delta*"):
+        if file.name != "1.delta":
+            file.unlink()
+    found = operator(location)
+    assert (found.partitions, found.absent) == (2, ((1, "default"),))
+    assert found.restorable == ()
+    assert diagnosed(location).restart.error is None
+
+
+def test_a_number_of_partitions_beyond_belief_is_not_counted_up_to(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    files.offsets(location, 2, 1, {})
+    (location / "state/0/_metadata").mkdir()
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1 << 40}
+    operator_info = {"operatorId": 0, "operatorName": "stateStoreSave"}
+    told = {"operatorInfo": operator_info, "stateStoreInfo": [store]}
+    (location / "state/0/_metadata/metadata").write_text(f"v1\n{json.dumps(told)}")
+    assert (operator(location).partitions, operator(location).absent) == (2, ())
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.1", "4.3"])
+def test_a_batch_that_the_logs_have_purged_cannot_be_restored(version: str) -> None:
+    location = golden(version, "purged-hdfs").checkpoint
+    found = operator(location)
+    assert found.restorable == evidence(location).batches.offset_spans == (Span(first=7, last=9),)
+    assert rows.state(found).endswith("restorable batches 7 to 9")
+    (shown,) = json.loads(json.dumps(document.of(evidence(location))))["operators"]
+    assert shown["restorable_batches"] == [[7, 9]]
+    assert (shown["oldest_restorable_batch"], shown["newest_restorable_batch"]) == (7, 9)
+    assert [one["restorable_versions"] for one in shown["stores"]] == [[[6, 10]], [[6, 10]]]
+
+
+@pytest.mark.parametrize("scenario", ["killed-after-state-hdfs", "killed-after-state-changelog"])
+def test_state_that_is_ahead_of_the_commits_is_none_to_go_back_to(scenario: str) -> None:
+    location = golden("4.3", scenario).checkpoint
+    found = operator(location)
+    assert (found.latest_version, evidence(location).batches.last_committed) == (5, 3)
+    assert found.restorable == (Span(first=0, last=3),)
+
+
+def test_rows_of_a_batch_that_is_not_committed_are_not_told(tmp_path: Path) -> None:
+    location = copied("4.3", "aggregate-rocksdb", tmp_path / "c")
+    assert isinstance(operator(location).rows, int)
+    (location / "commits/5").unlink()
+    found = operator(location)
+    assert isinstance(found.rows, Unknown)
+    assert "not all of the last committed batch" in found.rows.reason
+    assert all(isinstance(store.rows, int) for store in found.stores)
+
+
+def test_a_batch_lies_in_the_partitions_that_it_was_planned_with(tmp_path: Path) -> None:
+    more = golden("4.3", "repartitioned-more").checkpoint
+    assert operator(more).restorable == (Span(first=0, last=6),)
+    fewer = copied("4.3", "repartitioned-fewer", tmp_path / "c")
+    assert operator(fewer).restorable == (Span(first=0, last=6),)
+    shutil.rmtree(fewer / "state/0/1")
+    found = operator(fewer)
+    assert (found.restorable, found.absent) == ((Span(first=3, last=6),), ())
+
+
+def test_a_repartition_that_was_broken_off_leaves_what_was_committed(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=3, committed=2)
+    files.state(location, range(1, 3))
+    files.offsets(location, 2, 1, files.SETTINGS | {"spark.sql.shuffle.partitions": "3"})
+    found = operator(location)
+    assert (found.partitions, found.absent) == (3, ((2, "default"),))
+    assert found.restorable == (Span(first=0, last=1),)
+
+
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_a_batch_whose_entry_is_damaged_cannot_be_restored(log: str, tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=6, committed=6)
+    files.state(location, range(1, 7))
+    (location / log / "3").write_text("v1\n{")
+    found = operator(location)
+    assert found.restorable == (Span(first=0, last=2), Span(first=4, last=5))
+    assert (found.oldest_batch, found.newest_batch) == (0, 5)
+    assert rows.state(found).endswith("restorable batches 0-2, 4-5")
+
+
+def test_without_a_commit_log_a_batch_is_done_when_the_next_is_planned() -> None:
+    location = golden("2.1", "aggregate-hdfs").checkpoint
+    assert evidence(location).batches.last_planned == 3
+    assert operator(location).restorable == (Span(first=0, last=2),)
 
 
 @pytest.mark.parametrize("version", UNIQUE)

@@ -124,8 +124,15 @@ def test_a_partition_that_cannot_be_listed_is_counted_as_such(tmp_path: Path) ->
     found = seen(location)
     (operator,) = found.operators
     assert (operator.partitions, operator.unlisted) == (1, (forbidden("state/0/1"),))
-    assert isinstance(operator.oldest_batch, Unknown)
+    assert isinstance(operator.restorable, Unknown)
     assert "1 partition seen, and `state/0/1`, which cannot be listed" in rendered(found)[1]
+
+
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_what_can_be_restored_is_not_known_without_a_log(location: Path, log: str) -> None:
+    (location / log).chmod(LOCKED)
+    (operator,) = seen(location).operators
+    assert operator.restorable == Unknown(reason=forbidden(log).told)
 
 
 def test_a_link_to_itself_costs_no_more_than_itself(location: Path) -> None:

@@ -14,6 +14,7 @@ from tests.looking import stamps
 from holdfast.errors import StateUnreadable
 from holdfast.gather import looking, progress, showable, stores, tree
 from holdfast.gather import state as states
+from holdfast.gather.told import History
 from holdfast.model.evidence import OperatorSeen
 from holdfast.run import state
 
@@ -25,7 +26,7 @@ def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSe
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
     listed = tree.folded(found.place.reader, found.top)
-    logged = stores.logged(progress.entries(found.place.reader, listed), rows={})
+    logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
     return found, listed, states.seen(found.place.reader, listed, logged).operators
 
 

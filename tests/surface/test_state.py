@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,21 @@ def test_a_batch_without_state_is_refused_at_once(
     assert second == f"hint: see `holdfast state '{location}' --operator 0 {hint}`"
 
 
+def test_inspect_and_state_name_the_same_batches() -> None:
+    location = str(golden("4.3", "purged-hdfs").checkpoint)
+    done = holdfast("state", location, "--batch", "5")
+    assert done.stderr.splitlines()[0].endswith("found batch 5; there are: 7-9")
+    assert "restorable batches 7 to 9\n" in holdfast("inspect", location).stdout
+
+
+def test_a_batch_whose_entry_is_torn_is_refused_at_once(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    (location / "offsets/1").write_text("v1\n{")
+    done = holdfast("state", str(location), "--batch", "1")
+    assert done.stderr.splitlines()[0].endswith("found batch 1; there are: 0, 2")
+
+
 def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c")
     files.state(location, range(1, 4))
@@ -58,6 +74,22 @@ def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
     done = holdfast("state", str(location))
     first, second = done.stderr.splitlines()
     assert first.endswith("found batch 2; there are: none")
+    assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"), [((), "batch 5"), (("--changes", "0:2"), "0 to 2")]
+)
+def test_state_without_one_of_its_partitions_is_not_shown_as_if_it_were_all(
+    tmp_path: Path, arguments: tuple[str, ...], found: str
+) -> None:
+    location = tmp_path / "c"
+    shutil.copytree(golden("4.1", "aggregate-hdfs").checkpoint, location)
+    shutil.rmtree(location / "state/0/1")
+    done = holdfast("state", str(location), *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.endswith(f"found {found}; there are: none, as no files are in `state/0/1`")
     assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
 
 

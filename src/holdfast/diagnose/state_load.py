@@ -6,8 +6,8 @@ Batch N loads version N, which batch N-1 has written: a snapshot, and every chan
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import spark_errors, unpinned
-from holdfast.model.evidence import Evidence, OperatorSeen, Span, UnreadableFile
+from holdfast.diagnose import spark_errors
+from holdfast.model.evidence import Evidence, OperatorSeen, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
@@ -21,12 +21,11 @@ _MOST_TOLD = 20
 
 def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
     """What each operator loads for a batch."""
-    asked = unpinned.asked(evidence.settings)
     return tuple(
         StateLoad(
             operator=one.operator,
             version=batch,
-            missing=tuple(_missing(one, batch, asked))[:_MOST_TOLD] if batch > 0 else (),
+            missing=tuple(_missing(one, batch))[:_MOST_TOLD] if batch > 0 else (),
         )
         for one in evidence.operators
     )
@@ -71,7 +70,7 @@ def _of_format(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Itera
 def of_4_0(evidence: Evidence) -> tuple[str, ...]:
     """The stores whose snapshot has metadata of a version that only Spark 4.0 writes and reads."""
     return tuple(
-        _folder(operator.operator, store.partition, store.store)
+        folder(operator.operator, store.partition, store.store)
         for operator in evidence.operators
         for store in operator.stores
         if store.metadata_version == _ONLY_4_0
@@ -116,33 +115,18 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
     )
 
 
-def _missing(operator: OperatorSeen, version: int, partitions: int) -> Iterator[str]:
-    """The stores that cannot give a version.
-
-    There should be those that the operator's metadata names; where there is none, as in 3.5, the
-    same ones in every partition. The metadata may name more partitions than there are: an operator
-    without a key has one, and a repartition to fewer does not write the metadata anew.
-    """
-    seen = {(one.partition, one.store): one for one in operator.stores}
-    wanted = dict.fromkeys(seen)
-    keyed = unpinned.keyed(operator)
-    pinned = partitions if keyed else 0
-    if not operator.declared:
-        stores = dict.fromkeys(one.store for one in operator.stores)
-        wanted |= dict.fromkeys((n, store) for n in range(pinned) for store in stores)
-    for declared in operator.declared:
-        there = min(declared.partitions, pinned or declared.partitions) if keyed else 1
-        wanted |= dict.fromkeys((n, declared.name) for n in range(there))
-    for partition, store in sorted(wanted):
-        found = seen.get((partition, store))
-        if found is None or not _within(found.restorable, version):
-            yield _folder(operator.operator, partition, store)
+def _missing(operator: OperatorSeen, version: int) -> Iterator[str]:
+    """The stores that cannot give a version, and those that have no files."""
+    found = ((one.partition, one.store) for one in operator.stores if not _gives(one, version))
+    for partition, store in sorted((*found, *operator.absent)):
+        yield folder(operator.operator, partition, store)
 
 
-def _folder(operator: int, partition: int, store: str) -> str:
+def folder(operator: int, partition: int, store: str) -> str:
+    """Where the files of a store lie."""
     inner = "" if store == "default" else f"/{store}"
     return f"state/{operator}/{partition}{inner}"
 
 
-def _within(spans: tuple[Span, ...], number: int) -> bool:
-    return any(span.first <= number <= span.last for span in spans)
+def _gives(store: StoreSeen, version: int) -> bool:
+    return any(span.first <= version <= span.last for span in store.restorable)

@@ -5,9 +5,10 @@ takes the session's value, and looks for a row where its key belongs by that num
 find the number in the state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from holdfast.model.evidence import Evidence, OperatorSeen
+from holdfast.model.checkpoint import ColumnFamily
+from holdfast.model.evidence import Evidence
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 FORGETS = "4.2.0"
@@ -21,7 +22,11 @@ def partitions(evidence: Evidence) -> Mapping[int, int]:
     entry = evidence.offset_entries.get(planned) if planned is not None else None
     if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
         return {}
-    return {one.operator: one.partitions for one in evidence.operators if keyed(one)}
+    return {
+        one.operator: one.partitions
+        for one in evidence.operators
+        if keyed(one.schema, {store.partition for store in one.stores})
+    }
 
 
 def asked(settings: Mapping[str, str]) -> int:
@@ -30,11 +35,14 @@ def asked(settings: Mapping[str, str]) -> int:
     return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
 
 
-def keyed(operator: OperatorSeen) -> bool:
-    """Whether rows go to partitions by a key; without one there is one, whatever is asked for."""
-    families = next((told for told in operator.schema.values() if told), ())
+def keyed(schema: Mapping[str, tuple[ColumnFamily, ...]], partitions: Collection[int]) -> bool:
+    """Whether rows go to partitions by a key; without one there is one, whatever is asked for.
+
+    Where no schema tells, the partitions do that were seen; where there are none, it is likely.
+    """
+    families = next((told for told in schema.values() if told), ())
     if not families:
-        return any(one.partition > 0 for one in operator.stores)
+        return not partitions or max(partitions) > 0
     return any(column.type != "void" for column in families[0].key)
 
 

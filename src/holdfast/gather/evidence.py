@@ -119,8 +119,7 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     sources, damaged = _sources(reader, found, entries, told)
     latest = _latest(entries)
     logs = source_logs.seen(reader, found, latest[1].sources if latest else ())
-    rows = told.rows_after(progress.batches(found).last_committed)
-    stated = state.seen(reader, found, stores.logged(entries, rows))
+    stated = state.seen(reader, found, stores.logged(found, entries, told))
     return facts.Seen(
         tree=found,
         entries=entries,

@@ -247,7 +247,9 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.sink, str) and history.sink is None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources
-    names = [one.name for one in event.operators]
+    names = tuple(one.name for one in event.operators)
+    if names:
+        history.progress_operators = Known(value=names, read_from=(path,))
     # A report without rows may be of no batch at all: it then has the id of the one to come.
     history.state_batches = (event.batch, *([BatchId(event.batch - 1)] if event.rows == 0 else []))
     history.state_rows = {

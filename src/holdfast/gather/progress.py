@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import commit_log, names, offset_log
+from holdfast.gather import spans
 from holdfast.gather.folds import RECENT
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
+from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, FileKind
-from holdfast.model.evidence import Batches, UnreadableFile
+from holdfast.model.evidence import Batches, Span, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry, Unreadable
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
@@ -110,6 +112,28 @@ def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
     newest = [offsets[batch] for batch in sorted(offsets)[-2:]]
     bare = [not one.settings and not one.timestamp_ms and len(one.sources) == 1 for one in newest]
     return bool(bare) and all(bare)
+
+
+def whole(tree: Tree, found: Entries) -> tuple[Span, ...] | Unknown:
+    """The batches that are done and have their entry in each log, unless one is damaged.
+
+    Without both, a query cannot be taken back to a batch, and Spark reads no state of it.
+    """
+    for log in unlisted(tree):
+        return Unknown(reason=log.told)
+    planned = tuple(tree.offsets.ids)
+    if keeps_no_commits(tree, found.offsets.get(max(found.offsets, default=BatchId(0)))):
+        return spans.without(
+            planned, [Span(first=one, last=one) for one in tree.offsets.ids.tail(1)]
+        )
+    damaged = sorted(
+        batch
+        for log in (found.damaged_offsets, found.damaged_commits)
+        for batch, file in log.items()
+        if not file.forbidden
+    )
+    both = spans.common([planned, tuple(tree.commits.ids)])
+    return spans.without(both, [Span(first=one, last=one) for one in damaged])
 
 
 def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:

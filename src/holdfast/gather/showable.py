@@ -11,11 +11,12 @@ in a checkpoint tell the same at once:
 import shlex
 from dataclasses import dataclass
 
+from holdfast.diagnose import state_load
 from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather import spans
-from holdfast.gather.folds import Store
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
+from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.report import words
 
@@ -68,14 +69,13 @@ def batch(asked: Asked, tree: Tree, seen: OperatorSeen) -> int:
     """The batch whose state is read; of changes, the last."""
     if asked.changes is not None:
         return _changes(asked, asked.changes, tree, seen)
-    there = _shifted(spans.common([s.restorable for s in seen.stores if s.latest_version > 0]))
-    there = _committed(tree, there)
+    there = _committed(tree, () if isinstance(seen.restorable, Unknown) else seen.restorable)
     wanted = tree.commits.ids.last if asked.batch is None else asked.batch
     if wanted is None or not _holds(there, wanted):
         found = "no committed batch" if wanted is None else f"batch {wanted}"
         raise StateUnreadable(
             f"expected a batch whose state is there, found {found}{_standing(tree, wanted)};"
-            f" there are: {words.spans(there)}",
+            f" there are: {words.spans(there)}{_bare(seen)}",
             hint=_instead(asked, there),
         )
     return wanted
@@ -88,13 +88,14 @@ def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSe
             f" {asked.operator}), of which it reads rows only",
             hint=asked.again("--batch", str(wanted[1])),
         )
+    # Of all partitions, also those that a repartition left: Spark up to 4.1 reads every folder.
     stores = [store for key, store in tree.stores.items() if key[0] == asked.operator]
-    there = _shifted(spans.common([tuple(store.changes) for store in stores if _held(store)]))
-    there = _committed(tree, there)
+    there = () if seen.absent else spans.common([tuple(store.changes) for store in stores])
+    there = _committed(tree, _shifted(there))
     first, last = wanted
     if any(one.first <= first and last <= one.last for one in there):
         return last
-    if not any(store.changes for store in stores) and any(map(_held, stores)):
+    if not any(store.changes for store in stores) and any(store.snapshots for store in stores):
         raise StateUnreadable(
             f"expected the changes of batches {first} to {last}, found snapshots only: changes are"
             " kept by the HDFS-backed state store, and by RocksDB with its changelog",
@@ -103,15 +104,19 @@ def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSe
     newest = (str(there[-1].first), str(there[-1].last)) if there else None
     raise StateUnreadable(
         f"expected batches whose changes are there, found {first} to {last}"
-        f"{_standing(tree, last)}; there are: {words.spans(there)}",
+        f"{_standing(tree, last)}; there are: {words.spans(there)}{_bare(seen)}",
         hint=f"see {asked.again('--changes', ':'.join(newest))}"
         if newest
         else _instead(asked, there),
     )
 
 
-def _held(store: Store) -> bool:
-    return bool(store.changes or store.snapshots)
+def _bare(seen: OperatorSeen) -> str:
+    """Which part of the state is not there at all."""
+    if not seen.absent:
+        return ""
+    more = f" and {len(seen.absent) - 1:,} more" if len(seen.absent) > 1 else ""
+    return f", as no files are in `{state_load.folder(seen.operator, *seen.absent[0])}`{more}"
 
 
 def _shifted(versions: tuple[Span, ...]) -> tuple[Span, ...]:

@@ -91,6 +91,12 @@ def common(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
     return tuple(shared)
 
 
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Spans in order, as few as tell the same ids."""
+    merged = _merged((span.first, span.last) for span in spans)
+    return tuple(Span(first=first, last=last) for first, last in merged)
+
+
 def without(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
     """The spans with others taken out."""
     kept = spans

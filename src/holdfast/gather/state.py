@@ -1,11 +1,13 @@
 """Stage 2: the folder `state` -> stateful operators, their stores, and what can be restored."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
-from holdfast.gather import spans, stores
+from holdfast.diagnose import unpinned
+from holdfast.gather import stores
 from holdfast.gather.folds import StoreKey
 from holdfast.gather.pieces import unread
 from holdfast.gather.tree import Tree
@@ -22,7 +24,6 @@ from holdfast.model.evidence import (
     StoreSeen,
     UnreadableFile,
 )
-from holdfast.model.ids import BatchId
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 
@@ -32,6 +33,8 @@ _IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
+_INCOMPLETE = Unknown(reason="a partition of the state has no files")
+_NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
 @dataclass(slots=True)
@@ -59,8 +62,10 @@ def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
+    own = {n: _name(n, tree, described) for n in sorted(found)}
+    names = _completed(own, logged.operators)
     return State(
-        operators=tuple(_operator(n, tree, described, logged) for n in sorted(found)),
+        operators=tuple(_operator(n, names, tree, described, logged) for n in names),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
         metadata_version=max((s.version for s in described.snapshots.values()), default=0),
         unreadable=tuple(described.unreadable.values()),
@@ -125,63 +130,82 @@ def _take_snapshot(described: _Described, key: StoreKey, data: bytes) -> str:
 
 
 def _operator(
-    operator: int, tree: Tree, described: _Described, logged: stores.Logged
+    operator: int,
+    names: Mapping[int, Fact[str]],
+    tree: Tree,
+    described: _Described,
+    logged: stores.Logged,
 ) -> OperatorSeen:
     own = {key: tree.stores[key] for key in sorted(tree.stores) if key[0] == operator}
     left_over = stores.left_over(own, logged.partitions)
-    in_use = tuple(
-        stores.seen(key, store, logged, described)
-        for key, store in own.items()
-        if key[1] not in left_over
-    )
-    held = [store for store in in_use if store.latest_version > 0]
+    found = {key[1:]: stores.seen(key, store, logged, described) for key, store in own.items()}
+    in_use = {one: store for one, store in found.items() if one[0] not in left_over}
     unlisted = tuple(one for one in _unlisted(tree) if one.path.split("/")[1] == str(operator))
-    oldest, newest = _ends(held, unlisted)
-    told = described.metadata.get(operator)
+    hidden = Unknown(reason=unlisted[0].told) if unlisted else None
+    told, schema = described.metadata.get(operator), _schema(operator, described)
+    declared = told[1].stores if told else ()
+    keyed = unpinned.keyed(schema, {partition for partition, _ in in_use})
+    loaded = stores.loaded(in_use, declared, logged.partitions, keyed=keyed)
+    absent = () if unlisted else tuple(sorted(loaded - set(in_use)))
+    missing = hidden or (_INCOMPLETE if absent else None)
+    seen, reported = tuple(in_use.values()), _reported(operator, names, logged)
     return OperatorSeen(
         operator=operator,
-        name=_name(operator, tree, described),
-        partitions=len({store.partition for store in in_use}),
+        name=names[operator],
+        partitions=len({partition for partition, _ in (*in_use, *absent)}),
         left_over=len(left_over),
-        rows=_rows(_name(operator, tree, described), in_use, unlisted, logged.rows),
-        bytes=sum(store.bytes for store in in_use),
-        latest_version=max((store.latest_version for store in held), default=None),
-        oldest_batch=oldest,
-        newest_batch=newest,
-        schema=_schema(operator, described),
+        rows=_rows(seen, missing, logged) if reported is None else reported,
+        bytes=sum(store.bytes for store in seen),
+        latest_version=max((one.latest_version for one in seen), default=0) or None,
+        restorable=hidden or stores.restorable(found, declared, logged, keyed=keyed),
+        schema=schema,
         properties=told[1].properties if told else {},
-        declared=told[1].stores if told else (),
-        stores=in_use,
+        declared=declared,
+        stores=seen,
+        absent=absent,
         unlisted=unlisted,
     )
 
 
-def _ends(
-    held: Iterable[StoreSeen], unlisted: tuple[UnreadableFile, ...]
-) -> tuple[BatchId | Unknown, BatchId | Unknown]:
-    """The oldest and the newest batch whose state can be put together in every partition."""
-    if unlisted:
-        hidden = Unknown(reason=unlisted[0].told)
-        return hidden, hidden
-    versions = spans.common([store.restorable for store in held])
-    if not versions:
-        none = Unknown(reason="no version can be put together in every partition")
-        return none, none
-    return BatchId(versions[0].first - 1), BatchId(versions[-1].last - 1)
+def _reported(operator: int, names: Mapping[int, Fact[str]], logged: stores.Logged) -> int | None:
+    """The rows that a run has reported. Before 3.2 no operator has a name there."""
+    name = names[operator]
+    if isinstance(name, Known) and name.value in logged.rows:
+        return logged.rows[name.value]
+    nameless = logged.operators is not None and logged.operators.value == ("",)
+    return logged.rows.get("") if nameless and len(names) == 1 else None
 
 
 def _rows(
-    name: Fact[str],
-    in_use: tuple[StoreSeen, ...],
-    unlisted: tuple[UnreadableFile, ...],
-    reported: Mapping[str, int],
+    seen: tuple[StoreSeen, ...], missing: Unknown | None, logged: stores.Logged
 ) -> int | Unknown:
-    if isinstance(name, Known) and name.value in reported:
-        return reported[name.value]
-    if unlisted:
-        return Unknown(reason=unlisted[0].told)
+    """The rows that the snapshots tell, if they are those after the last committed batch."""
+    if missing is not None:
+        return missing
     # A join keeps every row in one store, and how many there are of a key in another.
-    return stores.total(in_use, but=_KEY_COUNTS)
+    counted = stores.total(seen, but=_KEY_COUNTS)
+    committed = {store.latest_version - 1 for store in seen} == {logged.last_committed}
+    return counted if committed or isinstance(counted, Unknown) else _NOT_COMMITTED
+
+
+def _completed(
+    names: Mapping[int, Fact[str]], reported: Known[tuple[str, ...]] | None
+) -> Mapping[int, Fact[str]]:
+    """Names that only what the runs report can give, where it is certain whose they are.
+
+    Spark reports operators in an order of its own. So it must be as many as there are, with those
+    that are known among them, and all others of one name.
+    """
+    if reported is None or len(reported.value) != len(names):
+        return names
+    left = Counter(reported.value)
+    left.subtract(Counter(one.value for one in names.values() if isinstance(one, Known)))
+    others = [name for name, count in left.items() if count]
+    if len(others) != 1 or not others[0]:
+        return names
+    reason = f"{_NO_NAME}; as its runs report it"
+    told = Known(value=others[0], read_from=reported.read_from, inferred=reason)
+    return {n: told if isinstance(one, Unknown) else one for n, one in names.items()}
 
 
 def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:

@@ -5,37 +5,53 @@ that the commit of a batch names are its state: a task that was given up leaves 
 And a repartition to fewer partitions leaves the folders of the others behind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from holdfast.diagnose import unpinned
-from holdfast.gather import spans
+from holdfast.gather import progress, spans
 from holdfast.gather.folds import Store, StoreKey
 from holdfast.gather.progress import Entries
+from holdfast.gather.told import History
+from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot
-from holdfast.model.evidence import Span, StoreSeen, UnreadableFile
+from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
+from holdfast.model.evidence import Known, Span, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 
 MOST_ZIPS = 64
+_MOST_PARTITIONS = 100_000
 _NEVER = 1 << 63
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
 _SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
 _TOO_MANY = Unknown(reason=f"only {MOST_ZIPS} snapshots are opened to count rows")
 _NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
 
+StoreId = tuple[int, str]
+"""A store of one operator: its partition and its name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
     """What the logs and the runs say of the state.
 
-    `rows` are those that the last committed batch told of, by operator; `partitions` is the number
-    that the latest offset entry pins, 0 where nothing tells.
+    `rows` are those that the last committed batch told of, by operator, and `operators` the names
+    of the operators that the runs report. `batches` are those that
+    both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
+    nothing tells, each with the first of these batches.
     """
 
     rows: Mapping[str, int]
+    operators: Known[tuple[str, ...]] | None
     commits: Mapping[BatchId, CommitEntry]
-    partitions: int
+    batches: tuple[Span, ...] | Unknown
+    last_committed: BatchId | None
+    pinned: tuple[tuple[int, int], ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number that the latest offset entry pins."""
+        return self.pinned[-1][1]
 
     def ids(self, key: StoreKey, version: int) -> frozenset[str]:
         """The unique ids of a version in one partition; none where no commit names any.
@@ -48,10 +64,35 @@ class Logged:
         return frozenset(named[partition]) if partition < len(named) else frozenset()
 
 
-def logged(entries: Entries, rows: Mapping[str, int]) -> Logged:
-    """What the entries that were read say of the state."""
-    latest = entries.offsets[max(entries.offsets)].settings if entries.offsets else {}
-    return Logged(rows=rows, commits=entries.commits, partitions=unpinned.asked(latest))
+def logged(tree: Tree, entries: Entries, told: History) -> Logged:
+    """What the logs, the entries of them that were read, and the runs say of the state."""
+    last_committed = progress.batches(tree).last_committed
+    rows, reported = told.rows_after(last_committed), told.progress_operators
+    if reported is not None:
+        reported = replace(reported, value=tuple(map(_spelled, reported.value)))
+    return Logged(
+        rows={_spelled(name): count for name, count in rows.items()},
+        operators=reported,
+        commits=entries.commits,
+        batches=progress.whole(tree, entries),
+        last_committed=last_committed,
+        pinned=_pinned(entries),
+    )
+
+
+def _spelled(reported: str) -> str:
+    """The name of an operator; before 4.0 a session window is the one that reports none."""
+    return "sessionWindowStateStoreSaveExec" if reported == "defaultName" else reported
+
+
+def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
+    """Only a repartition changes the number; of batches that were not read it is the next one's."""
+    found: list[tuple[int, int]] = []
+    for batch, entry in sorted(entries.offsets.items()):
+        number = unpinned.asked(entry.settings)
+        if not found or number != found[-1][1]:
+            found.append((batch if found else 0, number))
+    return tuple(found) or ((0, 0),)
 
 
 @dataclass(slots=True)
@@ -72,6 +113,48 @@ def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int
         latest[partition] = max(store.latest, latest.get(partition, 0))
     used = max((at for partition, at in latest.items() if partition < partitions), default=0)
     return frozenset(n for n, at in latest.items() if n >= partitions > 0 and at < used)
+
+
+def loaded(
+    found: Collection[StoreId], declared: Sequence[StateStoreInfo], pinned: int, *, keyed: bool
+) -> frozenset[StoreId]:
+    """The stores of one operator that a batch loads.
+
+    They are those that the operator's metadata names; where there is none, as in 3.5, the same ones
+    in every partition. How many partitions there are is what the batch was planned with: the
+    metadata tells it only where nothing is pinned, as a repartition does not write it anew. An
+    operator without a key has one partition, whatever both say.
+    """
+    wanted = {one for one in found if not (keyed and pinned) or one[0] < pinned}
+    named = {one.name: one.partitions for one in declared}
+    for name, told in (named or dict.fromkeys((store for _, store in found), 0)).items():
+        known = pinned or (told if told < _MOST_PARTITIONS else 0)
+        wanted.update((n, name) for n in range(known if keyed else 1))
+    return frozenset(wanted)
+
+
+def restorable(
+    found: Mapping[StoreId, StoreSeen],
+    declared: Sequence[StateStoreInfo],
+    logged: Logged,
+    *,
+    keyed: bool,
+) -> tuple[Span, ...] | Unknown:
+    """The batches that a query can be taken back to.
+
+    Every store that the batch has written can be put together as it was then, and both logs hold
+    the batch. A version is a batch id plus one.
+    """
+    if isinstance(logged.batches, Unknown):
+        return logged.batches
+    batches: list[Span] = []
+    ends = (*(first for first, _ in logged.pinned[1:]), _NEVER)
+    for (first, pinned), end in zip(logged.pinned, ends, strict=True):
+        wanted = loaded(found, declared, pinned, keyed=keyed)
+        held = [found[one].restorable if one in found else () for one in wanted]
+        versions = spans.common([(Span(first=first + 1, last=end),), *held]) if held else ()
+        batches += (Span(first=one.first - 1, last=one.last - 1) for one in versions)
+    return spans.joined(spans.common([batches, logged.batches]))
 
 
 def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:

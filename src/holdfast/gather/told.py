@@ -39,6 +39,8 @@ class History:
     sources: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     rows: dict[BatchId, int] = field(default_factory=dict)
+    progress_operators: Known[tuple[str, ...]] | None = None
+    """The stateful operators that the newest progress names, in an order of its own."""
     state_rows: dict[str, int] = field(default_factory=dict)
     state_batches: tuple[BatchId, ...] = ()
     """The batch that `state_rows` are of; two where it is the one of them that is committed."""
@@ -59,6 +61,7 @@ class History:
             self.job, self.generation, self.writes = later.job, later.generation, later.writes
         self.sources = later.sources or self.sources
         self.operators = later.operators or self.operators
+        self.progress_operators = later.progress_operators or self.progress_operators
         for batch, rows in later.rows.items():
             self.counted(batch, rows)
         if later.state_batches:

@@ -198,10 +198,11 @@ class StoreSeen:
 class OperatorSeen:
     """One stateful operator with its stores.
 
-    The state of `oldest_batch` and of `newest_batch` can be put together in all of them.
-    `left_over` is the number of partitions that a repartition to fewer has left behind: none of the
-    other fields tells of them. `unlisted` are its folders that cannot be listed: there may be more
-    than was seen.
+    `restorable` are the batches that a query can be taken back to: their state can be put together
+    in all of them, and both logs hold the batch. `left_over` is the number of partitions that a
+    repartition to fewer has left behind: only `restorable` tells of them, too. `absent` are the
+    stores, by partition and name, that a start loads and that have no files; `partitions` counts
+    theirs, too. `unlisted` are its folders that cannot be listed: there may be more than was seen.
     """
 
     operator: int
@@ -211,14 +212,26 @@ class OperatorSeen:
     rows: int | Unknown
     bytes: int
     latest_version: int | None
-    oldest_batch: BatchId | Unknown
-    newest_batch: BatchId | Unknown
+    restorable: tuple[Span, ...] | Unknown
     schema: Mapping[str, tuple[ColumnFamily, ...]]
     properties: Json
     declared: tuple[StateStoreInfo, ...]
     """The stores as the operator's metadata names them; none where it cannot be read."""
     stores: tuple[StoreSeen, ...]
+    absent: tuple[tuple[int, str], ...] = ()
     unlisted: tuple[UnreadableFile, ...] = ()
+
+    @property
+    def oldest_batch(self) -> BatchId | None:
+        """The oldest batch that is known to be restorable."""
+        known = () if isinstance(self.restorable, Unknown) else self.restorable
+        return BatchId(known[0].first) if known else None
+
+    @property
+    def newest_batch(self) -> BatchId | None:
+        """The newest batch that is known to be restorable."""
+        known = () if isinstance(self.restorable, Unknown) else self.restorable
+        return BatchId(known[-1].last) if known else None
 
 
 class RestartSign(StrEnum):

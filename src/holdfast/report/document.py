@@ -191,11 +191,17 @@ def _operator(shown: OperatorSeen) -> Json:
         "rows": _number(shown.rows),
         "bytes": shown.bytes,
         "latest_version": shown.latest_version,
-        "oldest_restorable_batch": _number(shown.oldest_batch),
-        "newest_restorable_batch": _number(shown.newest_batch),
+        "oldest_restorable_batch": shown.oldest_batch,
+        "newest_restorable_batch": shown.newest_batch,
+        "restorable_batches": (
+            None if isinstance(shown.restorable, Unknown) else _spans(shown.restorable)
+        ),
         "schema": {name: _families(one) for name, one in shown.schema.items()},
         "properties": shown.properties,
         "stores": [_store(one) for one in shown.stores],
+        "stores_without_files": [
+            {"partition": partition, "store": store} for partition, store in shown.absent
+        ],
         "unlisted": [unreadable(one) for one in shown.unlisted],
     }
 

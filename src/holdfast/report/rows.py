@@ -14,6 +14,7 @@ from holdfast.model.evidence import (
     OperatorSeen,
     RestartSign,
     SourceSeen,
+    Span,
     Start,
     UnreadableFile,
 )
@@ -159,6 +160,11 @@ def schema(shown: OperatorSeen) -> Iterator[tuple[str, str, str, str]]:
 
 def _partitions(shown: OperatorSeen) -> str:
     seen = words.plural(shown.partitions, "partition")
+    bare = shown.partitions - len({one.partition for one in shown.stores if one.latest_version})
+    if bare:
+        seen += f" ({bare:,} without state files)"
+    elif shown.absent:
+        seen += f" ({words.plural(len(shown.absent), 'store')} without state files)"
     if shown.left_over:
         seen += f" (and {shown.left_over:,} left over from before a repartition)"
     if not shown.unlisted:
@@ -168,21 +174,30 @@ def _partitions(shown: OperatorSeen) -> str:
     return f"{seen} seen, and `{shown.unlisted[0].path}`{others}, which cannot be listed"
 
 
+def _restorable(shown: OperatorSeen) -> str:
+    match shown.restorable:
+        case Unknown():
+            return "no batch known to be restorable"
+        case ():
+            return "no batch can be restored"
+        case (Span(first=first, last=last),):
+            span = f"es {first:,} to {last:,}" if first != last else f" {first:,}"
+            return f"restorable batch{span}"
+        case several:
+            return f"restorable batches {words.spans(several)}"
+
+
 def state(shown: OperatorSeen) -> str:
     """The state of an operator in one line."""
-    counted, restorable = "rows unknown", "no batch known to be restorable"
+    counted = "rows unknown"
     if not isinstance(shown.rows, Unknown):
         counted = words.plural(shown.rows, "row")
-    oldest, newest = shown.oldest_batch, shown.newest_batch
-    if not isinstance(oldest, Unknown) and not isinstance(newest, Unknown):
-        span = f"es {oldest:,} to {newest:,}" if oldest != newest else f" {oldest:,}"
-        restorable = f"restorable batch{span}"
     return ", ".join(
         (
             _partitions(shown),
             words.size(shown.bytes),
             counted,
             f"latest version {words.number(shown.latest_version)}",
-            restorable,
+            _restorable(shown),
         )
     )

@@ -46,9 +46,9 @@ def before(change: Change) -> tuple[list[str] | None, str, bool]:
         return [_SAME.get(one, one) for one in named], where, True
     if change.old is not None:
         return [one.kind for one in change.old.operators], difference.record(change), False
-    told = [one.name.value if isinstance(one.name, Known) else "" for one in seen]
-    if all(told) and whole:
-        return told, "state/0/0/_metadata/schema", False
+    told = [one.name for one in seen if isinstance(one.name, Known)]
+    if len(told) == len(seen) and whole:
+        return [one.value for one in told], told[0].read_from[0], False
     return None, "", False
 
 
