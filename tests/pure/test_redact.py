@@ -68,6 +68,30 @@ if TYPE_CHECKING:
             "https://hooks.slack.com/services/(redacted)",
         ),
         ("Cookie: JSESSIONID=abc", "Cookie: (redacted)"),
+        ("Authorization: Token abc, then", "Authorization: (redacted), then"),
+        ("-H 'Authorization: ApiKey a:b/c' x", "-H 'Authorization: (redacted)' x"),
+        ("Authorization=Bearer abc x", "Authorization=(redacted) x"),
+        ("Proxy-Authorization: Negotiate YII=", "Proxy-Authorization: (redacted)"),
+        (
+            'Authorization: Digest username="u v", realm=x, response="abc", then',
+            "Authorization: (redacted), then",
+        ),
+        (r"{\"h\":\"Authorization: Digest a=b\"}", r"{\"h\":\"Authorization: (redacted)\"}"),
+        ('`Authorization: Digest response="abc…` is', "`Authorization: (redacted)` is"),
+        (
+            "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=c;d, Signature=fe\nX: b",
+            "Authorization: (redacted)\nX: b",
+        ),
+        (
+            "Authorization: SharedAccessSignature sr=h%2f&sig=abc%3d&se=1 x",
+            "Authorization: (redacted) x",
+        ),
+        (r"{\"h\":\"password=abc\"}", r"{\"h\":\"password=(redacted)\"}"),
+        ("run --password abc --user u", "run --password (redacted) --user u"),
+        ('run -token "a b" x', 'run -token "(redacted)" x'),
+        ("run --db.api-key=abc x", "run --db.api-key=(redacted) x"),
+        ("run --password  -x", "run --password  -x"),
+        ("kafka.sasl.username=bob, a=b", "kafka.sasl.username=(redacted), a=b"),
     ],
 )
 def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
@@ -97,6 +121,12 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         '`{"location":"s3://lake","owner":"bob…` is not',
         "https://host?mail=bob@example.com",
         "jdbc:sqlserver://host;user=bob@host;x=1",
+        "the option --password is required, and --token must be given",
+        "- password missing",
+        "listeners=SASL_SSL://b:9092, security.protocol=SASL_PLAINTEXT",
+        "TopicAuthorizationException: Not authorized to access topics: [orders]",
+        "o.a.k.c.errors.SaslAuthenticationException: Authentication failed",
+        "groupByKey: 7, primaryKey=id, client.key: no such file",
     ],
 )
 def test_what_is_no_secret_stays(given: str) -> None:
@@ -144,6 +174,11 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "password=" * 20_000,
         "LoginModule required " * 5_000,
         "-----BEGIN PRIVATE KEY-----" * 5_000,
+        "--password " * 20_000,
+        "authorization: a" * 20_000,
+        "authorization: a b=c," * 10_000 + "d" * 100_000,
+        'authorization: a b="' * 10_000,
+        "-sasl." * 30_000,
         "eyJ" * 50_000,
         "?sig=" * 30_000,
         'password:"`' * 20_000,
@@ -190,6 +225,10 @@ def test_a_secret_is_taken_out_wherever_its_text_is_cut(given: str) -> None:
     [
         *("pass", "db.pass", "dbPass", "DB_PASS", "auth", "oauth", "sas", "authKey", "masterKey"),
         *("cookie", "sessionCookie", "Set-Cookie", "cred", "aws.creds", "awsCred", "credJson"),
+        *("signingKey", "jwt.signing-key", "subscriptionKey", "Ocp-Apim-Subscription-Key"),
+        *("clientKey", "client_key", "hmacKey", "sharedKey", "decryption.key", "app_key"),
+        *("kafka.sasl.username", "sasl.kerberos.keytab", "sasl.kerberos.principal"),
+        *("sasl.jaas.config", "SASL_USERNAME", "saslUsername", "sasl.oauthbearer.scope"),
     ],
 )
 def test_short_names_of_secrets_are_words_of_their_own(name: str) -> None:
@@ -201,6 +240,27 @@ def test_short_names_of_secrets_are_words_of_their_own(name: str) -> None:
     [
         *("passenger_count", "author_id", "bypass", "tokens_per_second"),
         *("credit", "CREDIT", "creditLimit", "sacred", "incredible", "cookies_seen", "cookieName"),
+        *(
+            "key",
+            "keys",
+            "primaryKey",
+            "partitionKey",
+            "sortKey",
+            "rowKey",
+            "foreignKey",
+            "keyColumn",
+        ),
+        *(
+            "key.deserializer",
+            "kafka.consumer.key.deserializer",
+            "groupByKey",
+            "routing_key",
+            "hashKey",
+            "messageKey",
+            "dedupKey",
+        ),
+        *("kafka.sasl.mechanism", "SASL_MECHANISM", "saslMechanism", "sasl.enabled.mechanisms"),
+        *("sasl.login.callback.handler.class", "SASL_SSL", "clientKeyFile", "subscriptionKeys"),
     ],
 )
 def test_names_that_hold_no_secret_are_left(name: str) -> None:

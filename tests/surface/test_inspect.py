@@ -413,7 +413,11 @@ def test_one_batch_names_its_checkpoint_in_full(
 
 def test_secrets_are_in_no_form(tmp_path: Path) -> None:
     location = files.write(tmp_path / "base/c")
-    settings = {"spark.x.password": "hunter2", "spark.y": "s3://key:hunter2@bucket"}
+    settings = {
+        "spark.x.password": "hunter2", "spark.y": "s3://key:hunter2@bucket",
+        "spark.signingKey": "hunter2", "kafka.sasl.username": "hunter2",
+        "spark.z": "job --password hunter2 -x", "spark.h": "Authorization: Token hunter2",
+    }  # fmt: skip
     older = {**settings, "spark.x.password": "hunter2-old"}
     files.offsets(location, 1, 1_767_225_601_000, {**files.SETTINGS, **older})
     files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, **settings})
@@ -427,7 +431,11 @@ def test_secrets_are_in_no_form(tmp_path: Path) -> None:
         "event": "started", "at_ms": 1, "query_id": files.QUERY_ID, "run_id": "run", "name": "c",
         "sink": "jdbc:postgresql://user:hunter2@host/db?password=hunter2", "sources": [],
     }  # fmt: skip
-    ended = {"event": "terminated", "at_ms": 2, "error": "login failed: password=hunter2"}
+    ended = {
+        "event": "terminated",
+        "at_ms": 2,
+        "error": "failed: --token hunter2, password=hunter2",
+    }
     (records / "000000.jsonl").write_text(f"{json.dumps(started)}\n{json.dumps(ended)}\n")
     batch = ("--batch", "2")
     for form in ((), ("--json",), ("--markdown",), ("--html",), batch, (*batch, "--json")):

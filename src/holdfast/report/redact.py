@@ -4,7 +4,8 @@ A checkpoint can hold them: offsets of some connectors carry options and URLs, p
 and run records carry whatever was set. A value is taken out when its name says that it is
 secret, or when it stands in a text where secrets stand:
 
-    password=…   "token": "…"   sasl.jaas.config=…     by the name in front of it
+    password=…   "token": "…"   sasl.username=…   --password …
+                                                       by the name in front of it
     scheme://user:…@host   scheme://…@host   ?sig=…   AccountKey=…;
                                                        by its place in a URL or connection string
     AKIA…   eyJ….eyJ….…   Bearer …                     by its own look
@@ -21,11 +22,15 @@ _SHORTEST = 12
 _MOST_SLASHES = 64
 
 # `pass`, `auth`, `cred` and `cookie` as words of their own: passengers, authors and credits are
-# none, nor is what tells of a cookie.
+# none, nor is what tells of a cookie. Of keys only those that open something, for most are columns:
+# `client.key` is a file, and `consumer.key.deserializer` a class. `SASL_SSL` is a protocol.
 _NAME = (
     r"pass(?:word|wd|phrase|code)|(?:db|user)pass\b|"
     r"(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass))(?-i:(?![a-z]))|pwd|secret(?!ar)|"
-    r"token|credential|jaas|(?:private|access|account|api|auth|master|sas|encryption).?key\b|"
+    r"token|credential|jaas|(?:private|access|account|api|auth|master|sas|shared|signing|hmac|"
+    r"(?:en|de)cryption|subscription|license).?key\b|"
+    r"(?:client|consumer|app(?:lication)?)[_\-]?key\b|"
+    r"(?<![a-z])sasl[._\-](?!(?:ssl|plaintext)\b)|(?-i:(?<![a-z])sasl(?=[A-Z]))|"
     r"(?:private|access|account|api).?key|shared.?access|"
     r"auth(?:orization|entication)|(?:(?<![a-z])o?auth|(?-i:(?<=[a-z])Auth))(?-i:(?![a-z]))|"
     r"connection.?string|keystore|truststore|(?<![a-z])sas\b|signature|"
@@ -35,15 +40,29 @@ _NAME = (
 _SECRET_NAME = re.compile(rf"(?i){_NAME}")
 # Names that look secret and hold no secret: what they tell is needed to read a report.
 _HARMLESS = re.compile(
-    r"(?i)(?:\.|^)(?:location|type|format|class|enabled|mechanism|provider|protocol|version|"
+    r"(?i)(?:\.|^)(?:location|type|format|class|enabled|mechanisms?|provider|protocol|version|"
     r"partitions|algorithm|host|port|topic)$|shuffle|tokeni[sz]er|\.providerClass$|^keystore$|"
-    r"\.auth\.type\.|\.endpoint\.url$|_per_|^persistent://"
+    r"\.auth\.type\.|\.endpoint\.url$|_per_|^persistent://|sasl.?mechanism$|"
+    r"(?:exception|error)$"
 )
 # What stands between a name and its value, and what a value begins with where it is no bare word.
 _GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*""")
+# On a command line a blank stands between them, and no dash in front of the value. What goes on in
+# words tells of the option.
+_OPTION = re.compile(
+    r"(?P<quote>)[ \t]+(?!-|(?:is|was|are|or|and|not|for|to|with|must|may|can|cannot|should|has|"
+    r"needs|requires|option|in|of|on|as)\b)"
+)
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
 _MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[{}\[\]]""")
-_BARE = re.compile(r"""(?:\(redacted\)|[^\s,;&"'`}\])])++""")
+# A backslash in front of a quote belongs to the quote.
+_WORD = r"""(?:\(redacted\)|(?!\\{1,8}["'])[^\s,;&"'`}\])])++"""
+_BARE = re.compile(_WORD)
+# The header of a request names its scheme first; some schemes take several values with names.
+_HEADER = "authorization"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9\-]*+")
+_PARAMETER = rf"""[\w\-]++=(?:\\*"[^"`]*+"?|(?:{_WORD}|[;&])*+)"""
+_CREDENTIALS = re.compile(rf"[ \t]++(?:{_PARAMETER}(?:,[ \t]*+{_PARAMETER})*+|{_WORD})")
 # A column may be called as a secret is. What stands after it in a schema is its type.
 _TYPE = re.compile(
     r"(?:string|binary|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp(?:_ntz)?|"
@@ -160,6 +179,8 @@ def _without_values(shown: str) -> Iterator[str]:
             end += 1
         looked = end
         given = _GIVEN.match(shown, end)
+        if given is None and shown[start] == "-":
+            given = _OPTION.match(shown, end)
         if given is None or not is_secret(shown[start:end]):
             continue
         stop, quote = _value(shown, given)
@@ -190,7 +211,16 @@ def _value(shown: str, given: re.Match[str]) -> tuple[int, str]:
         return at, ""
     if bare is None or bare[0] in _WORDS or bare[0].startswith(REDACTED):
         return at, ""
-    return bare.end(), given["quote"]
+    return _credentials_end(shown, given, bare), given["quote"]
+
+
+def _credentials_end(shown: str, given: re.Match[str], bare: re.Match[str]) -> int:
+    """Where a bare value ends: of a header of a request the word is only the scheme."""
+    name = shown[max(0, given.start() - len(_HEADER)) : given.start()]
+    if name.lower() == _HEADER and _SCHEME.fullmatch(bare[0]):
+        credentials = _CREDENTIALS.match(shown, bare.end())
+        return credentials.end() if credentials else bare.end()
+    return bare.end()
 
 
 def _text_end(shown: str, opened: re.Match[str]) -> int:

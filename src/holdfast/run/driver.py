@@ -18,11 +18,12 @@ from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
+from holdfast.report import redact
 from holdfast.run import admission, failure, fingerprint, judging, lease, query
 from holdfast.run.admission import Admitted, AdmittedJob, Wishes
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
-from holdfast.run.listener import Records, redacted
+from holdfast.run.listener import Records
 from holdfast.run.locations import path_of
 from holdfast.run.records import Event, Recorder
 from holdfast.storage import urls
@@ -328,7 +329,7 @@ def _facts(runner: Runner, plan: Fingerprint | Unknown, accepted: frozenset[str]
         **of_plan,
         "accepted": sorted(accepted),
         "reads": [
-            {"kind": type(source).__name__, "options": redacted(source.options)}
+            {"kind": type(source).__name__, "options": redact.value(source.options)}
             for source in job.reads
         ],
         "writes": [

@@ -8,7 +8,6 @@ Spark calls the listener from its event thread; everything that costs time, or t
 something, is done on the recorder's thread.
 """
 
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ from holdfast.model import json
 from holdfast.model.batch import Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
-from holdfast.report import raised
+from holdfast.report import raised, redact
 from holdfast.run import clock, fingerprint
 from holdfast.run.records import Event, Recorder, RunLog
 from holdfast.storage import Folder, open_store, urls
@@ -36,7 +35,6 @@ from holdfast.storage import Folder, open_store, urls
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SECRET = re.compile(r"(?i)password|secret|token|credential|sasl|private|access.?key|keystore")
 _GIT_SECONDS = 5.0
 _HELD_BACK = "BatchHeldBack"
 _TELLING = (
@@ -48,7 +46,6 @@ _TELLING = (
     "spark.sql.",
     "spark.submit.",
 )
-REDACTED = "(redacted)"
 
 
 class Records(StreamingQueryListener):
@@ -177,12 +174,7 @@ def _configuration(spark: "SparkSession") -> dict[str, Json]:
     """The settings of the session, secrets left out."""
     own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
     kept = {key: value for key, value in own.items() if key.startswith(_TELLING)}
-    return {key: REDACTED if _SECRET.search(key) else value for key, value in kept.items()}
-
-
-def redacted(options: Mapping[str, str]) -> dict[str, Json]:
-    """Options with the values of secrets left out."""
-    return {key: REDACTED if _SECRET.search(key) else value for key, value in options.items()}
+    return {**redact.settings(kept)}
 
 
 def _progress(text: str, now: int) -> Event:
