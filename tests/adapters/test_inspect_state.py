@@ -13,7 +13,7 @@ from tests.looking import evidence
 
 from holdfast.gather import looking, spans, tree
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import OperatorSeen, Span
+from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
@@ -153,6 +153,22 @@ def test_a_number_of_partitions_beyond_belief_is_not_counted_up_to(tmp_path: Pat
     told = {"operatorInfo": operator_info, "stateStoreInfo": [store]}
     (location / "state/0/_metadata/metadata").write_text(f"v1\n{json.dumps(told)}")
     assert (operator(location).partitions, operator(location).absent) == (2, ())
+
+
+def test_a_deduplication_of_3_1_is_not_taken_for_an_aggregation() -> None:
+    """Its schema has all columns as the value, where an aggregation of format 1 repeats its key."""
+    for scenario in ("dedup-hdfs", "dedup-watermark-hdfs"):
+        assert isinstance(operator(golden("3.1", scenario).checkpoint).name, Unknown)
+        assert operator_name(golden("3.2", scenario).checkpoint) == "dedupe"
+    for version, scenario in (("3.1", "aggregate-hdfs"), ("3.5", "aggregate-format-1-hdfs")):
+        assert operator_name(golden(version, scenario).checkpoint) == "stateStoreSave"
+
+
+def operator_name(location: Path) -> str:
+    """The name of the only one, which must be known."""
+    name = operator(location).name
+    assert isinstance(name, Known)
+    return name.value
 
 
 @pytest.mark.parametrize("version", ["3.5", "4.1", "4.3"])

@@ -32,6 +32,7 @@ _OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
 _IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
 _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
+_FORMAT, _SECOND = "spark.sql.streaming.aggregation.stateFormatVersion", "2"
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 _INCOMPLETE = Unknown(reason="a partition of the state has no files")
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
@@ -62,7 +63,7 @@ def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
-    own = {n: _name(n, tree, described) for n in sorted(found)}
+    own = {n: _name(n, tree, described, logged) for n in sorted(found)}
     names = _completed(own, logged.operators)
     return State(
         operators=tuple(_operator(n, names, tree, described, logged) for n in names),
@@ -208,7 +209,7 @@ def _completed(
     return {n: told if isinstance(one, Unknown) else one for n, one in names.items()}
 
 
-def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:
+def _name(operator: int, tree: Tree, described: _Described, logged: stores.Logged) -> Fact[str]:
     if operator in described.metadata:
         path, metadata = described.metadata[operator]
         return Known(value=metadata.name, read_from=(path,))
@@ -223,18 +224,21 @@ def _name(operator: int, tree: Tree, described: _Described) -> Fact[str]:
         reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
         return Known(value="symmetricHashJoin", read_from=(f"state/{operator}",), inferred=reason)
     path, schema = described.schemas.get((operator, "default"), ("", None))
-    kind = _kind(schema.families[0]) if schema and len(schema.families) == 1 else ""
+    kind = ""
+    if schema and len(schema.families) == 1:
+        kind = _kind(schema.families[0], repeats=logged.settings.get(_FORMAT) != _SECOND)
     if kind:
         reason = f"{_NO_NAME}; by the columns of its state"
         return Known(value=kind, read_from=(path,), inferred=reason)
     return Unknown(reason=_NO_NAME)
 
 
-def _kind(family: ColumnFamily) -> str:
+def _kind(family: ColumnFamily, *, repeats: bool) -> str:
     """The operator whose state has such columns; nothing where several have.
 
     A state of the user's own has a column of its own name in format 2, and any in format 1, where
-    the time of its end comes last.
+    the time of its end comes last. An aggregation `repeats` its key in the value in format 1; the
+    deduplication of 3.1 calls all columns of its rows the value.
     """
     key, value = ([one.name for one in side] for side in (family.key, family.value))
     if value in (["__dummy__"], ["expiresAtMicros"]):
@@ -245,7 +249,10 @@ def _kind(family: ColumnFamily) -> str:
         return "globalLimit"
     if not value or {value[0], value[-1]} & {"groupState", "timeoutTimestamp"}:
         return ""
-    return "stateStoreSave"
+    repeated = {(one.name, one.type) for one in family.key} & {
+        (one.name, one.type) for one in family.value
+    }
+    return "stateStoreSave" if repeats or len(repeated) < max(len(key), 1) else ""
 
 
 def _schema(operator: int, described: _Described) -> dict[str, tuple[ColumnFamily, ...]]:

@@ -46,6 +46,8 @@ class Logged:
     commits: Mapping[BatchId, CommitEntry]
     batches: tuple[Span, ...] | Unknown
     last_committed: BatchId | None
+    settings: Mapping[str, str]
+    """What the latest offset entry pins."""
     pinned: tuple[tuple[int, int], ...]
 
     @property
@@ -76,6 +78,7 @@ def logged(tree: Tree, entries: Entries, told: History) -> Logged:
         commits=entries.commits,
         batches=progress.whole(tree, entries),
         last_committed=last_committed,
+        settings=entries.offsets[max(entries.offsets)].settings if entries.offsets else {},
         pinned=_pinned(entries),
     )
 
