@@ -313,3 +313,16 @@ def test_folders_with_names_belong_to_no_line_that_has_none(tmp_path: Path) -> N
     single = checkpoint(tmp_path / "single/c", "a")
     (single / "sources/0").rename(single / "sources/left")
     assert shown(evidence(single).sources) == ["left in1/2"]
+
+
+def test_entries_of_version_2_may_name_other_numbers_of_sources(tmp_path: Path) -> None:
+    """A source without an offset has no line, and Spark reads by name."""
+    zero = [f'0:{{"logOffset":{batch}}}' for batch in range(3)]
+    lines = [[zero[0]], [zero[1]], ['1:{"logOffset":0}', zero[2]]]
+    location = _version_2(tmp_path / "c", lines, {"0": "a", "1": "b"})
+    found = diagnosed(location, spark=SparkVersion(4, 3))
+    assert found.restart.error is None
+    assert Code.SOURCES_CHANGED not in codes(found)
+    (location / "offsets/1").write_text((location / "offsets/1").read_text().replace("v2", "v1"))
+    (location / "offsets/2").write_text((location / "offsets/2").read_text().replace("v2", "v1"))
+    assert Code.SOURCES_CHANGED in codes(diagnosed(location))
