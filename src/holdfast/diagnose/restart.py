@@ -207,7 +207,7 @@ def _runs(evidence: Evidence, following: _Next) -> Runs:
     folders = source_log.folders(evidence)
     positions = {folders.get(one.source, one.source): one.offset for one in following.end.sources}
     # Spark compares where it stands with where the source is by their texts.
-    if respelt.sources(following.end):
+    if respelt.sources(evidence, following.end):
         return Runs.SURELY
     # Of a log that is not known it is not known either whether it is ahead.
     unsure = any(

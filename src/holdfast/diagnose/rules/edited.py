@@ -20,7 +20,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         known = evidence.recorded_ends.get(batch)
         ends = None if known is None else _ends(evidence, entry, known.value)
         if known is None or ends is None:
-            yield from _by_spelling(batch, entry)
+            yield from _by_spelling(evidence, batch, entry)
             continue
         for source, ran in zip(entry.sources, ends, strict=True):
             if canonical(source.offset) == canonical(ran):
@@ -55,9 +55,9 @@ def _ends(evidence: Evidence, entry: OffsetEntry, ran: Sequence[Json]) -> list[J
     return [ran[place] for place in places]
 
 
-def _by_spelling(batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
+def _by_spelling(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
     """Nothing tells where the batch ended; that Spark did not write this, its spaces tell."""
-    for source in respelt.sources(entry):
+    for source in respelt.sources(evidence, entry):
         yield Finding(
             code=Code.OFFSETS_EDITED,
             severity=Severity.UNDEFINED,
