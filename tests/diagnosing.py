@@ -18,7 +18,7 @@ _LANDED_NS = LANDED_MS * 1_000_000 + 456_789  # of which Spark logs the millisec
 V4_1 = SparkVersion(4, 1)
 
 
-def diagnosed(
+def diagnosed(  # noqa: PLR0913  one parameter an option of the command
     location: Path | str,
     *,
     spark: SparkVersion = V4_1,
@@ -26,12 +26,13 @@ def diagnosed(
     asked: Mapping[str, str] | None = None,
     kafka: str = "",
     storage: Mapping[str, str] | None = None,
+    event_log: str | None = None,
 ) -> Diagnosis:
     """The diagnosis of one checkpoint."""
     return ops.diagnose(
         str(location),
         storage=storage or {},
-        event_log=None,
+        event_log=event_log,
         spark=spark,
         asynchronous=asynchronous,
         asked=asked or {},

@@ -325,6 +325,31 @@ def _two_sources(folder: Path, old: Fingerprint, new: Fingerprint) -> Check:
     return checks.compared("orders", str(location), {}, new)
 
 
+def test_version_2_goes_by_place_and_not_by_the_order_or_number_of_lines(tmp_path: Path) -> None:
+    """`1:` comes before `0:`, of three sources the last has no offset yet."""
+    bills = replace(TOPIC, kind="files", target="/bills")
+    old = replace(OLD, sources=(TOPIC, bills, bills))
+    checked(tmp_path, old, old)
+    location = tmp_path / "orders"
+    for entry in (location / "offsets").iterdir():
+        head, topic = entry.read_text().removeprefix("v1\n").split("\n")
+        entry.write_text(f'v2\n{head}\n1:{{"logOffset":0}}\n0:{topic}')
+    assert not checks.compared("orders", str(location), {}, old).findings
+    for new in ((TOPIC,), (TOPIC, bills), (TOPIC, bills, bills, bills)):
+        found = checks.compared("orders", str(location), {}, replace(old, sources=new))
+        (one,) = found.findings
+        assert (one.code, one.severity) == (Code.SOURCE_COUNT_CHANGED, Severity.UNDEFINED)
+    swapped = replace(old, sources=(bills, TOPIC, bills))
+    found = checks.compared("orders", str(location), {}, swapped)
+    assert {one.code for one in found.findings} == {Code.SOURCE_KIND_CHANGED}
+    shutil.rmtree(tmp_path / ".holdfast")
+    found = checks.compared("orders", str(location), {}, old)
+    assert {one.code for one in found.findings} == {Code.SPARK_UPGRADED}
+    assert "whether source 2 (files /bills) is a new one" in {
+        one.question for one in found.not_assessed
+    }
+
+
 def test_every_code_of_a_change_is_shown() -> None:
     assert {code for code, _, _ in CASES.values()} == CHANGES
 

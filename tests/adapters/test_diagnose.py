@@ -116,6 +116,30 @@ def _an_entry_with_spaces(folder: Path) -> Diagnosis:
     return found
 
 
+def test_a_source_in_python_writes_its_offsets_with_spaces(tmp_path: Path) -> None:
+    """They may have the shape of Kafka's; nothing but the shape says that they are."""
+    location = reading(tmp_path / "c", [{"shards": {"0": at, "1": at}} for at in (5, 10, 15)])
+    entries = sorted((location / "offsets").iterdir())
+    for entry in entries:
+        head, _, offset = entry.read_text().rpartition("\n")
+        entry.write_text(f"{head}\n{json.dumps(json.loads(offset))}")
+    found = diagnosed(location)
+    assert Code.OFFSETS_EDITED not in codes(found)
+    assert found.restart.runs is Runs.IF_THERE_IS_DATA
+    kafka = shutil.copytree(location, tmp_path / "kafka/c")
+    (kafka / "sources/0").mkdir(parents=True)
+    (kafka / "sources/0/0").write_bytes(b'\0v1\n{"shards":{"0":0,"1":0}}')
+    assert Code.OFFSETS_EDITED in codes(diagnosed(kafka))
+    told = shutil.copytree(location, tmp_path / "told/c")
+    recorded(told, sources=["KafkaV2[Subscribe[shards]]"])
+    assert Code.OFFSETS_EDITED in codes(diagnosed(told))
+    entries[0].write_text(entries[0].read_text().replace(": ", ":").replace(", ", ","))
+    assert Code.OFFSETS_EDITED in codes(diagnosed(location))
+    python = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1"
+    recorded(location, sources=[python])
+    assert Code.OFFSETS_EDITED not in codes(diagnosed(location))
+
+
 @_shows(Code.REPARTITION_UNFINISHED)
 def _a_repartition_that_was_broken_off(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=3, committed=2)

@@ -106,6 +106,21 @@ def test_files_that_only_a_compact_entry_holds(tmp_path: Path) -> None:
     assert "\n  not read: the files of 1 log offset\n" in rendered(evidence(location))[1]
 
 
+def test_no_file_is_lost_across_two_compactions(tmp_path: Path) -> None:
+    """The compact entry itself has files, and those that it has in their place may be removed."""
+    location, log = checkpoint(tmp_path / "c", range(26))
+    for compact in (9, 19):
+        entry(log, f"{compact}.compact", [line(offset, 0) for offset in range(compact + 1)])
+    for offset in (*range(9), *range(10, 19), *range(20, 26)):
+        entry(log, str(offset), [line(offset, 0)])
+    between = [f"file:///in/{offset}-0" for offset in range(8, 25)]
+    assert shown(location, "--compare", "7:24")["files"] == between
+    for offset in (*range(9), *range(10, 19)):
+        (log / str(offset)).unlink()
+    assert shown(location, "--compare", "7:24")["files"] == between
+    assert count(shown(location, "--compare", "7:24")) == (17, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("entries", "compacts", "wanted", "read"),
     [

@@ -204,13 +204,21 @@ def _runs(evidence: Evidence, following: _Next) -> Runs:
     """A source whose log is ahead of the offset log makes a batch of that, new data or not."""
     if following.rerun:
         return Runs.SURELY
-    positions = {one.source: one.offset for one in following.end.sources}
+    folders = source_log.folders(evidence)
+    positions = {folders.get(one.source, one.source): one.offset for one in following.end.sources}
     # Spark compares where it stands with where the source is by their texts.
-    if respelt.sources(following.end):
+    if respelt.sources(evidence, following.end):
         return Runs.SURELY
-    behind = False
+    # Of a log that is not known it is not known either whether it is ahead.
+    unsure = any(
+        isinstance(folders.get(one.source), Unknown) and _log_offset(one.offset) >= 0
+        for one in following.end.sources
+    )
+    behind = unsure
     for name, log in evidence.source_logs.items():
         if not log.of_files:
+            continue
+        if unsure and name not in positions:
             continue
         stands = _log_offset(positions.get(name))
         if source_log.latest(log) > stands:

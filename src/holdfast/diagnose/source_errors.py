@@ -48,6 +48,7 @@ def of_ranges(
     """
     stage = Stage.START if isinstance(batch, Unknown) else Stage.PLANNING
     starts = {one.source: one.offset for one in before.sources}
+    folders = source_log.folders(evidence)
     for source in end.sources:
         found = source_offset.decode(source.offset)
         if not isinstance(found, FileOffset):
@@ -60,20 +61,22 @@ def of_ranges(
                 "", ("AssertionError",), reason, f"sources/{name}", stage=stage, batch=batch
             )
         wanted = range(max(first, found.log_offset - _MOST_LOOKED_AT), found.log_offset + 1)
-        yield from _of_files(evidence, name, wanted, stage, batch)
+        folder = folders.get(name, name)
+        if isinstance(folder, str):
+            yield from _of_files(evidence, folder, wanted, stage, batch)
 
 
 def _of_files(
-    evidence: Evidence, name: str, wanted: range, stage: Stage, batch: BatchId | Unknown
+    evidence: Evidence, folder: str, wanted: range, stage: Stage, batch: BatchId | Unknown
 ) -> Iterator[StartError]:
-    log = evidence.source_logs.get(name, source_log.EMPTY)
+    log = evidence.source_logs.get(folder, source_log.EMPTY)
     for offset in source_log.unknown(log, wanted):
-        file = f"sources/{name}/{source_log.name(log, offset)}"
+        file = f"sources/{folder}/{source_log.name(log, offset)}"
         missing = f"`{file}` is missing"
         yield spark_errors.error(
             "", spark_errors.STATE_ERROR, missing, file, stage=stage, batch=batch
         )
-    files = {f"sources/{name}/{source_log.name(log, offset)}" for offset in wanted}
+    files = {f"sources/{folder}/{source_log.name(log, offset)}" for offset in wanted}
     for one in evidence.unreadable:
         if one.path in files:
             yield spark_errors.damaged(one, exact=False, stage=stage)
@@ -90,16 +93,20 @@ def of_epochs(evidence: Evidence) -> Iterator[StartError]:
 
 def of_logs_behind(evidence: Evidence, batch: BatchId, end: OffsetEntry) -> Iterator[StartError]:
     """A source whose log has lost entries counts anew from below, and the range goes backwards."""
+    folders = source_log.folders(evidence)
     for source in end.sources:
         found = source_offset.decode(source.offset)
-        log = evidence.source_logs.get(source.source, source_log.EMPTY)
+        folder = folders.get(source.source, source.source)
+        if isinstance(folder, Unknown):
+            continue
+        log = evidence.source_logs.get(folder, source_log.EMPTY)
         if isinstance(found, FileOffset) and source_log.latest(log) < found.log_offset - 1:
             reason = (
                 f"the log of source {source.source} ends at {source_log.latest(log)}, and"
                 f" `offsets/{batch - 1}` is at {found.log_offset}"
             )
             yield spark_errors.error(
-                "", ("AssertionError",), reason, f"sources/{source.source}",
+                "", ("AssertionError",), reason, f"sources/{folder}",
                 stage=Stage.PLANNING, batch=batch,
             )  # fmt: skip
 

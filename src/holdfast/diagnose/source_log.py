@@ -8,12 +8,18 @@ any it is the setting. The setting is in no file. It is taken to be the default,
 entry lies where that would have compacted one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from holdfast.model.evidence import SourceLog, Span
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence, SourceLog, Span
 
 DEFAULT_INTERVAL = 10
 EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
+
+
+def folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
+    """The folder of each source by its name in the offset log."""
+    return {one.name: one.folder for one in evidence.sources}
 
 
 def latest(log: SourceLog) -> int:

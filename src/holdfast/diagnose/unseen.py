@@ -48,7 +48,7 @@ def _part(one: UnreadableFile, evidence: Evidence) -> bool:
     """Whether it belongs to a source or an operator of the query, and is not just put there."""
     whole, _, rest = one.path.partition("/")
     name = rest.partition("/")[0]
-    names = {source.name for source in evidence.sources}
+    names = {one for source in evidence.sources for one in (source.name, source.folder)}
     return (whole == "state" and name.isdecimal()) or (
         whole == "sources" and (name in names or not names)
     )

@@ -16,6 +16,7 @@ state.py        stateful operators, and what can be restored
 stores.py       their stores, as far as the logs let files count
 state_facts.py  what is told of them among the nine facts
 showable.py     rows of state that are asked for: which batch, or why there are none
+leaves.py       which source a line of the offset log is of: its folder, its description
 source_logs.py  the logs that file sources keep, as far as a start reads them
 origins.py      sources: where they stand, where they began
 source_files.py which files a file source took between two log offsets

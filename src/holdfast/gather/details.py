@@ -7,7 +7,7 @@ which after a purge or with asynchronous progress tracking is not always the num
 from dataclasses import dataclass
 
 from holdfast.errors import BatchMissing, LocationForbidden
-from holdfast.gather import history, origins, progress, runs, source_files, timeline
+from holdfast.gather import history, leaves, origins, progress, runs, source_files, timeline
 from holdfast.gather.evidence import Place, query_id, silent
 from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
@@ -88,8 +88,12 @@ def _between(place: Place, tree: Tree, earlier: int | None, later: int, told: _T
     if end is not None:
         before = None if start is None or earlier is None else (BatchId(earlier), start)
         planned = (BatchId(later), end)
+        read = [*entries.offsets.values()]
+        if leaves.may_repeat(end):
+            read += progress.entries(place.reader, tree).offsets.values()
+        lines = leaves.of(place.reader, tree, end, read, told.sources)
         sources, damaged = origins.seen(
-            place.reader, tree, before, planned, told.sources, source_files.ALL
+            place.reader, tree, before, planned, lines, source_files.ALL
         )
         unreadable += damaged
     return BatchDetail(

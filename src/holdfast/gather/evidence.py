@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.decode import metadata
 from holdfast.gather import (
     facts,
+    leaves,
     ledgers,
     origins,
     progress,
@@ -117,8 +118,7 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     told = _told(place, recorded, event_log, _id_of(own_id))
     entries = progress.entries(reader, found)
     sources, damaged = _sources(reader, found, entries, told)
-    latest = _latest(entries)
-    logs = source_logs.seen(reader, found, latest[1].sources if latest else ())
+    logs = source_logs.seen(reader, found, sources)
     stated = state.seen(reader, found, stores.logged(found, entries, told))
     return facts.Seen(
         tree=found,
@@ -190,7 +190,8 @@ def _sources(
         return (), ()
     earlier = max((batch for batch in entries.offsets if batch < latest[0]), default=None)
     before = None if earlier is None else (earlier, entries.offsets[earlier])
-    return origins.seen(reader, found, before, latest, told.sources)
+    lines = leaves.of(reader, found, latest[1], entries.offsets.values(), told.sources)
+    return origins.seen(reader, found, before, latest, lines)
 
 
 def _latest(entries: progress.Entries) -> tuple[BatchId, OffsetEntry] | None:

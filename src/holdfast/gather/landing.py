@@ -68,17 +68,20 @@ class _Log:
 
 def seen(place: Place, evidence: Evidence) -> Mapping[str, LandingSeen | Unknown]:
     """The landing folder of each file source."""
-    return {
-        one.name: _of_source(place, one, evidence.source_logs.get(one.name))
-        for one in evidence.sources
-        if isinstance(one.offset, FileOffset)
-    }
+    found: dict[str, LandingSeen | Unknown] = {}
+    for one in evidence.sources:
+        if not isinstance(one.offset, FileOffset) or one.same_as is not None:
+            continue
+        if isinstance(one.folder, Unknown):
+            reason = f"which log is its own is not known: {one.folder.reason}"
+            found[one.name] = Unknown(reason=reason)
+            continue
+        logged = _logged(place.reader, one.folder, evidence.source_logs.get(one.folder))
+        found[one.name] = logged if isinstance(logged, Unknown) else _of_source(place, one, logged)
+    return found
 
 
-def _of_source(place: Place, source: SourceSeen, log: SourceLog | None) -> LandingSeen | Unknown:
-    logged = _logged(place.reader, source.name, log)
-    if isinstance(logged, Unknown):
-        return logged
+def _of_source(place: Place, source: SourceSeen, logged: _Log) -> LandingSeen | Unknown:
     told = _DESCRIBED.fullmatch(source.described)
     reads = _located(told["path"]) if told else ""
     named = bool(reads) and not _GLOB & set(reads)

@@ -1,13 +1,14 @@
 """Stage 2: the sources of a query -> where they stand, where they began, what they gave.
 
-The offset log says where each source stands. The folder `sources/<i>` is private to the source:
-Kafka keeps there where it began, a file source its log of files.
+The offset log says where each source stands. A folder below `sources` is private to the source:
+Kafka keeps there where it began, a file source its log of files. Which one, `leaves.py` tells.
 """
 
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import file_source_log, source_offset, source_start
 from holdfast.gather import kinesis, source_files
+from holdfast.gather.leaves import Leaf
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
@@ -36,18 +37,19 @@ def seen(
     tree: Tree,
     before: Planned | None,
     planned: Planned,
-    described: Sequence[str],
+    leaves: Mapping[str, Leaf],
     bounds: source_files.Bounds = source_files.LOOK,
 ) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
     """Every source of a batch, with what lies between the batch before and this one."""
     earlier = _by_name(before[1].sources) if before else {}
     found: list[SourceSeen] = []
     unreadable: list[UnreadableFile] = []
-    began, logs = _began(reader, tree, planned[1].sources, unreadable)
-    for index, source in enumerate(planned[1].sources):
-        told = described[index] if index < len(described) else ""
+    began, logs = _began(reader, tree, planned[1].sources, leaves, unreadable)
+    for source in planned[1].sources:
+        leaf = leaves[source.source]
+        told = leaf.described
         if kinesis.logs_beginnings(source.offset):
-            found.append(_of_kinesis(reader, source, before, planned, told))
+            found.append(_of_kinesis(reader, source, before, planned, leaf))
             continue
         # Of the sources that count in bare numbers only the rate source keeps when it began, and
         # only the file source a log.
@@ -61,9 +63,10 @@ def seen(
             else _start(earlier.get(source.source), first, named)
         )
         consumed = source_offset.between(start, end)
-        place = (source.source, tree.sources.get(source.source))
+        folder = "" if isinstance(leaf.folder, Unknown) else leaf.folder
+        place = (folder, tree.sources.get(folder))
         taken = source_files.taken(reader, place, _wanted(start, end), bounds, unreadable)
-        private = [f"sources/{source.source}/0"] if source.source in began or kept else []
+        private = [f"sources/{folder}/0"] if source.source in began or kept else []
         read_from = [f"offsets/{one[0]}" for one in (before, planned) if one]
         found.append(
             SourceSeen(
@@ -80,6 +83,9 @@ def seen(
                 files=taken.files,
                 files_more=taken.more,
                 log_offsets_unread=taken.unread,
+                folder=leaf.folder,
+                number=leaf.number,
+                same_as=leaf.same_as,
                 read_from=tuple(dict.fromkeys((*read_from, *private, *taken.read_from))),
             )
         )
@@ -87,7 +93,7 @@ def seen(
 
 
 def _of_kinesis(
-    reader: Reader, source: SourceOffset, before: Planned | None, planned: Planned, told: str
+    reader: Reader, source: SourceOffset, before: Planned | None, planned: Planned, leaf: Leaf
 ) -> SourceSeen:
     """A source whose entry says where its batch began; the rest is in files of its own."""
     start: Json | Unknown = source.offset
@@ -105,8 +111,8 @@ def _of_kinesis(
         after=after,
         kind=consumed.source,
         or_kinds=(),
-        described=told,
-        offset=source_offset.decode(source.offset, described=told),
+        described=leaf.described,
+        offset=source_offset.decode(source.offset, described=leaf.described),
         raw=source.offset,
         began=None,
         consumed=consumed,
@@ -114,6 +120,9 @@ def _of_kinesis(
         read_from=(f"offsets/{planned[0]}", *ended),
         open_ended=True,
         left_at=left,
+        folder=leaf.folder,
+        number=leaf.number,
+        same_as=leaf.same_as,
     )
 
 
@@ -146,29 +155,32 @@ def _began(
     reader: Reader,
     tree: Tree,
     sources: Sequence[SourceOffset],
+    leaves: Mapping[str, Leaf],
     unreadable: list[UnreadableFile],
 ) -> tuple[dict[str, Json], set[str]]:
     """Where sources began that keep only that: `sources/<i>/0`, which a file source has too.
 
     Second, those which have a file source's log there, by whatever offsets they go.
     """
-    paths = {
-        f"sources/{source.source}/0": source.source
-        for source in sources
-        if source.source in tree.sources and 0 in tree.sources[source.source].entries
-        if not isinstance(source_offset.decode(source.offset), FileOffset)
-    }
+    paths: dict[str, list[str]] = {}
+    for source in sources:
+        folder = leaves[source.source].folder
+        log = None if isinstance(folder, Unknown) else tree.sources.get(folder)
+        if isinstance(source_offset.decode(source.offset), FileOffset):
+            continue
+        if log is not None and 0 in log.entries:
+            paths.setdefault(f"sources/{folder}/0", []).append(source.source)
     began: dict[str, Json] = {}
     logs: set[str] = set()
     for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
         said = decoded(data, source_start.decode)
         listed = decoded(data, file_source_log.decode)
         if isinstance(listed, tuple) and listed:
-            logs.add(paths[piece.path])
+            logs.update(paths[piece.path])
         elif isinstance(said, Unreadable):
             unreadable.append(unread(piece.path, said))
         elif not isinstance(said, Missing):
-            began[paths[piece.path]] = said.offset
+            began.update(dict.fromkeys(paths[piece.path], said.offset))
     return began, logs
 
 

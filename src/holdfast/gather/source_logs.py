@@ -16,8 +16,8 @@ from holdfast.gather.folds import Source
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import SourceLog, UnreadableFile
-from holdfast.model.offsets import SourceOffset, Unreadable
+from holdfast.model.evidence import SourceLog, SourceSeen, UnreadableFile
+from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _MOST_READ = 64
 _MOST_TOLD = 100
 
 
-def seen(reader: Reader, tree: Tree, sources: Sequence[SourceOffset]) -> dict[str, SourceLog]:
-    """The log of each source that has a folder."""
-    offsets = {source.source: source.offset for source in sources}
+def seen(reader: Reader, tree: Tree, sources: Sequence[SourceSeen]) -> dict[str, SourceLog]:
+    """The log in each folder of a source."""
+    offsets = {one.folder: one.raw for one in sources if isinstance(one.folder, str)}
     return {
         name: _log(reader, name, source, _of_files(offsets.get(name)))
         for name, source in tree.sources.items()

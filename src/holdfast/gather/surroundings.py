@@ -75,7 +75,7 @@ def _files_gone(evidence: Evidence) -> tuple[str, ...] | Unknown:
     named = [
         path
         for source in evidence.sources
-        if isinstance(source.offset, FileOffset)
+        if isinstance(source.offset, FileOffset) and source.same_as is None
         for path in source.files
     ]
     local = [path for path in named if path.startswith(("file:", "/"))]

@@ -101,6 +101,7 @@ def _counted(
     """How far each batch went, over all of its sources, if these count in the same unit."""
     found: dict[BatchId, _Count] = {}
     told = {one.name: one.described for one in sources}
+    again = {one.name for one in sources if one.same_as is not None}
     before: Mapping[str, Offset] | None = None
     if ids[:1] == [0] == [tree.offsets.ids.first]:
         before = {one.name: origins.beginning(one.began, one.described) for one in sources}
@@ -115,6 +116,7 @@ def _counted(
         ends = {
             one.source: source_offset.decode(one.offset, described=told.get(one.source, ""))
             for one in entry.sources
+            if one.source not in again
         }
         found[batch] = (_NO_BEFORE, "") if before is None else _total(before, ends)
         before = ends

@@ -139,6 +139,10 @@ class SourceSeen:
     and `raw` are where the batch began, and `left_at` is where it ended, if that is known.
     `files_more` are files of the range that are known and not in `files`; `log_offsets_unread` is
     of how many log offsets of the range not all files are known.
+
+    One source may be read at several places of a plan, and have an offset for each: `same_as` is
+    then the first of them. `folder` is the one below `sources` that is its own, `number` its place
+    in what Spark reports of a batch.
     """
 
     name: str
@@ -157,6 +161,21 @@ class SourceSeen:
     log_offsets_unread: int = 0
     open_ended: bool = False
     left_at: "Json | Unknown" = None
+    folder: str | Unknown
+    number: int | Unknown
+    same_as: "SameSource | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameSource:
+    """The first offset of a source that has several, and what that was inferred from.
+
+    `by_folders`: from there being no other folder, and one may be lost.
+    """
+
+    name: str
+    inferred: str
+    by_folders: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

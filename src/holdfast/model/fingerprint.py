@@ -114,5 +114,11 @@ class Fingerprint:
     output_mode: str
     settings: Mapping[str, str]
 
+    @property
+    def by_name(self) -> Mapping[str, PlanSource]:
+        """The sources as the offset log has them: by their places in the plan, or their names."""
+        places = {str(place): one for place, one in enumerate(self.sources)}
+        return places | {one.name: one for one in self.sources if one.name}
+
 
 NOT_RECORDED = Unknown(reason="no run record holds the plan of the query")

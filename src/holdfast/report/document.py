@@ -123,6 +123,9 @@ def source(shown: SourceSeen) -> Json:
         "kind": shown.kind,
         "or_kinds": list(shown.or_kinds),
         "description": shown.described,
+        "same_as": None
+        if shown.same_as is None
+        else {"name": shown.same_as.name, "inferred": shown.same_as.inferred},
         "offset": shown.raw,
         "began": shown.began,
         "consumed": _consumed(shown.consumed),

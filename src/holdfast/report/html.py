@@ -166,7 +166,8 @@ def _source(shown: SourceSeen) -> str:
     left_out = rows.files_left_out(shown, len(shown.files))
     files = "".join(f"<li>{_text(path)}</li>" for path in (*shown.files, *filter(None, [left_out])))
     listed = f'<ul class="files">{files}</ul>' if files else ""
-    about = f"<p>{_text(shown.described)}</p>" if shown.described else ""
+    notes = filter(None, (shown.described, rows.same_as(shown)))
+    about = "".join(f"<p>{_text(note)}</p>" for note in notes)
     table = f"<table>{head}{lines}</table>" if lines else ""
     return _section(
         f"Source {_text(shown.name)}: {_text(rows.kind(shown))}",

@@ -56,6 +56,8 @@ def _sources(evidence: Evidence) -> Iterator[str]:
         yield from ("", f"## Source {literal(source.name)}: {literal(rows.kind(source))}", "")
         if source.described:
             yield from (literal(source.described), "")
+        if source.same_as is not None:
+            yield from (rows.same_as(source), "")
         yield from (rows.gave(source), "")
         yield from _partitions(source)
         yield from _files(source)

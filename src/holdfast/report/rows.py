@@ -104,6 +104,13 @@ def gave(shown: SourceSeen) -> str:
     return batches(shown) if total == "-" else f"{batches(shown)}: {total}"
 
 
+def same_as(shown: SourceSeen) -> str:
+    """That an offset is of the same source as an earlier one, and by what that was inferred."""
+    if shown.same_as is None:
+        return ""
+    return f"the same source as {shown.same_as.name}: {shown.same_as.inferred}"
+
+
 def files_left_out(shown: SourceSeen, listed: int) -> str:
     """Which files of a source are not among the so many that are listed; empty where all are."""
     more = len(shown.files) - min(listed, len(shown.files)) + shown.files_more

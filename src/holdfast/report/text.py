@@ -170,6 +170,8 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
     most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
     about = f"  {shown.described}" if shown.described else ""
     yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.kind(shown)}{about}"))
+    if shown.same_as is not None:
+        yield (Part(f"  {rows.same_as(shown)}", Style.DIM),)
     yield (Part(f"  {rows.gave(shown)}", Style.DIM),)
     partitions = shown.consumed.partitions
     yield from _partitions(partitions[:most])

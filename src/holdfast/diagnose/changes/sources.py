@@ -1,6 +1,7 @@
 """Stage 3: does the query read the same things, in the same order?
 
 An offset entry holds one line a source, by its place in the plan, and neither kind nor name.
+Version 2 has the number of the place in the line, or a name; a source without an offset has none.
 """
 
 import re
@@ -24,7 +25,9 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     if any(one.name for one in new):
         yield from _named(change)
         return
-    if len(seen) != len(new):
+    if _by_number(change):
+        yield from _number(change)
+    elif len(seen) != len(new):
         yield difference.found(
             Code.SOURCE_COUNT_CHANGED,
             Severity.BLOCKS,
@@ -40,8 +43,8 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
         return
     changed = [
         (old, one)
-        for index, (old, one) in enumerate(zip(seen, new, strict=True))
-        if _other_kind(old, one) or _recorded_kind(change, index) not in ("", one.kind)
+        for place, old, one in _paired(change)
+        if _other_kind(old, one) or _recorded_kind(change, place) not in ("", one.kind)
     ]
     for old, one in changed:
         yield difference.found(
@@ -56,6 +59,49 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     if not changed:
         yield from _targets(change)
         yield from _opaque(change)
+
+
+def _by_number(change: Change) -> bool:
+    """Whether the offsets have the numbers of their places, which need not be all there."""
+    planned = change.evidence.batches.last_planned
+    entry = None if planned is None else change.evidence.offset_entries.get(planned)
+    return entry is not None and entry.version > 1
+
+
+def _paired(change: Change) -> Iterator[tuple[int, SourceSeen, PlanSource]]:
+    """The sources that have an offset, by their places."""
+    seen = {one.name: one for one in change.evidence.sources}
+    for place, one in enumerate(change.new.sources):
+        if str(place) in seen:
+            yield place, seen[str(place)], one
+
+
+def _number(change: Change) -> Iterator[Finding | NotAssessed]:
+    """Version 2: Spark passes over offsets without a source, and the other way round."""
+    new, old = change.new.sources, change.old
+    places = {str(place) for place in range(len(new))}
+    beyond = [one for one in change.evidence.sources if one.name not in places]
+    was = old.sources if old is not None else ()
+    if beyond or (was and len(was) != len(new)):
+        yield difference.found(
+            Code.SOURCE_COUNT_CHANGED,
+            Severity.UNDEFINED,
+            "The query reads another number of sources: Spark gives them the offsets of their"
+            " places, forgets those that are left over, and reads the rest from their beginnings.",
+            where=f"offsets/{change.evidence.batches.last_planned}",
+            was=", ".join(_described(one) for one in was)
+            or ", ".join(f"source {one.name}" for one in change.evidence.sources),
+            now=", ".join(_described(one) for one in new),
+            remedies=(TAKE_BACK, "accept it, if the sources before it are the same"),
+        )
+    elif not was:
+        names = {one.name for one in change.evidence.sources}
+        for place in range(len(new)):
+            if str(place) not in names:
+                yield NotAssessed(
+                    question=f"whether source {place} ({_described(new[place])}) is a new one",
+                    reason="it has no offset yet, and no run record holds the plan of the query",
+                )
 
 
 def _opaque(change: Change) -> Iterator[NotAssessed]:
@@ -135,7 +181,7 @@ def _option(source: PlanSource, key: str) -> str:
 
 def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
     """Without a record: Kafka's offsets name their topics, and a file source lists its files."""
-    for seen, new in zip(change.evidence.sources, change.new.sources, strict=True):
+    for _, seen, new in _paired(change):
         if isinstance(seen.offset, KafkaOffset):
             topics = {one.topic for one in seen.offset.partitions}
             wanted = _split(new.target)

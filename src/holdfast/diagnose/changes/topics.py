@@ -21,18 +21,11 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
     """Every source that was Kafka, is Kafka, and has read something."""
     if change.old is None or len(change.old.sources) != len(change.new.sources):
         return
-    old = dict(_by_name(change.old.sources))
-    seen = {one.name: one for one in change.evidence.sources}
-    for name, now in _by_name(change.new.sources):
+    old, seen = change.old.by_name, {one.name: one for one in change.evidence.sources}
+    for name, now in change.new.by_name.items():
         was, source = old.get(name), seen.get(name)
         if was is not None and source is not None and was.kind == now.kind == "Kafka":
             yield from _of_source(change, source, was, now)
-
-
-def _by_name(sources: tuple[PlanSource, ...]) -> Iterator[tuple[str, PlanSource]]:
-    """Offsets are kept by the name of a source, or else by its place."""
-    for index, one in enumerate(sources):
-        yield one.name or str(index), one
 
 
 def _of_source(

@@ -12,7 +12,16 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCE_COUNT_CHANGED: Explanation(
         meaning="The query reads another number of sources than the checkpoint has offsets of.",
         causes="A source was added to a union or a join, or taken out.",
-        spark=((_ALL, "refuses the start with a bare assertion, before anything is written"),),
+        spark=(
+            (_ALL, "refuses the start with a bare assertion, before anything is written"),
+            (
+                "with version 2 of the offset log",
+                (
+                    "gives each source the offset of its place, forgets what is left over, and"
+                    " reads a source without an offset from its beginning"
+                ),
+            ),
+        ),
         cures="Take the change back, give the other source a query of its own, or start anew.",
     ),
     Code.SOURCE_KIND_CHANGED: Explanation(

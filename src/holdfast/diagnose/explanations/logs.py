@@ -202,7 +202,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Start it with the Spark and the settings that wrote it.",
     ),
     Code.SOURCES_CHANGED: Explanation(
-        meaning="The last two offset entries name different numbers of sources.",
+        meaning="The last two offset entries, of version 1, name different numbers of sources.",
         causes="Somebody edited an entry, or mixed two checkpoints.",
         spark=((_ALL, "fails with `AssertionError: There are [n] sources in the checkpoint`"),),
         cures="Restore the entries from one checkpoint.",

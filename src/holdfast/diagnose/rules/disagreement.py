@@ -48,10 +48,12 @@ def _of_epochs(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
-    """The last two entries must name as many sources."""
+    """The last two entries must name as many sources, unless they go by name (version 2)."""
     end = evidence.offset_entries.get(planned)
     before = evidence.offset_entries.get(BatchId(planned - 1))
-    if end is None or before is None or len(before.sources) == len(end.sources):
+    if end is None or before is None or {before.version, end.version} != {1}:
+        return
+    if len(before.sources) == len(end.sources):
         return
     yield Finding(
         code=Code.SOURCES_CHANGED,

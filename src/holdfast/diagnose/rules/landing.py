@@ -36,8 +36,8 @@ _Options = Mapping[str, str] | Unknown
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Files that were written again, and files that are older than a source looks back."""
-    for index, source in enumerate(seen.evidence.sources):
-        if not isinstance(source.offset, FileOffset):
+    for source in seen.evidence.sources:
+        if not isinstance(source.offset, FileOffset) or source.same_as is not None:
             continue
         landing = seen.surroundings.landing.get(source.name, Unknown(reason="it has no log"))
         reason = landing.reason if isinstance(landing, Unknown) else landing.left_out
@@ -48,7 +48,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             )
         if isinstance(landing, Unknown):
             continue
-        options = _options(seen.evidence, index)
+        options = _options(seen.evidence, source)
         oldest_ms = _oldest_ms(landing.newest_ms, options)
         rewritten = tuple(_not_read_again(seen.evidence, source, landing, oldest_ms))
         if rewritten:
@@ -56,12 +56,12 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         yield from _old(source, landing, options, oldest_ms)
 
 
-def _options(evidence: Evidence, index: int) -> _Options:
+def _options(evidence: Evidence, seen: SourceSeen) -> _Options:
     """The options of a source as the record of the last run has them, in small letters."""
     plan = evidence.plan
-    if isinstance(plan, Known) and len(plan.value.sources) == len(evidence.sources):
-        source = plan.value.sources[index]
-        if source.kind == "files":
+    if isinstance(plan, Known):
+        source = plan.value.by_name.get(seen.name)
+        if source is not None and source.kind == "files":
             return {key.lower(): value for key, value in source.options.items()}
     return Unknown(reason="no run record tells the options of the source")
 

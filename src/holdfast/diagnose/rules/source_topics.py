@@ -67,8 +67,8 @@ def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
     plan = seen.evidence.plan
     if isinstance(plan, Unknown):
         return plan
-    named = {one.name or str(index): one for index, one in enumerate(plan.value.sources)}
-    return named[source.name].identity if source.name in named else NOT_IDENTIFIED
+    known = plan.value.by_name.get(source.name)
+    return NOT_IDENTIFIED if known is None else known.identity
 
 
 def _why(seen: Seen, source: SourceSeen) -> str:
