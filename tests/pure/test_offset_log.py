@@ -167,3 +167,13 @@ def test_an_entry_without_a_source_is_torn(data: bytes) -> None:
 @pytest.mark.parametrize("line", [b'{"logOff', b'{"topic":{"0":', b'["a"', b'"a'])
 def test_a_source_line_that_is_cut_is_torn(line: bytes) -> None:
     assert isinstance(offset_log.decode(b"v1\n" + METADATA + b"\n" + line), Unreadable)
+
+
+@pytest.mark.parametrize(
+    ("written", "taken"),
+    [("1.5", 1), ("-1.5", -1), ("2e3", 2000), ("1e30", (1 << 63) - 1), ("null", 0)],
+)
+def test_a_watermark_with_a_fraction_is_taken_as_spark_takes_it(written: str, taken: int) -> None:
+    found = offset_log.decode(f'v1\n{{"batchWatermarkMs":{written}}}\n-'.encode())
+    assert isinstance(found, OffsetEntry)
+    assert found.watermark_ms == taken

@@ -33,6 +33,7 @@ _NUMBERS = ("batchWatermarkMs", "batchTimestampMs")
 _NO_NUMBER = (str, bool, list, dict)
 _OPENINGS = tuple('{["')
 _MOST_SOURCES = 10_000
+_LARGEST = (1 << 63) - 1
 
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
@@ -63,8 +64,8 @@ def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
         return Unreadable(reason="names no source, cut short")
     return OffsetEntry(
         version=version,
-        watermark_ms=log.integer(metadata.get("batchWatermarkMs")) or 0,
-        timestamp_ms=log.integer(metadata.get("batchTimestampMs")) or 0,
+        watermark_ms=_whole(metadata.get("batchWatermarkMs")),
+        timestamp_ms=_whole(metadata.get("batchTimestampMs")),
         settings=log.texts(metadata.get("conf")),
         sources=tuple(sources.values()),
         source_metadata=_source_metadata(metadata.get("sourceMetadataInfo")),
@@ -82,6 +83,13 @@ def _metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
     if wrong is not None:
         return Unreadable(reason=f"`{wrong}` in the second line is no number")
     return found
+
+
+def _whole(value: Json) -> int:
+    """As Spark takes it: of a fraction the whole part, at most the largest long; nothing is 0."""
+    if isinstance(value, float):
+        return int(max(-_LARGEST, min(_LARGEST, value)))
+    return log.integer(value) or 0
 
 
 def _source_metadata(value: Json) -> Mapping[str, SourceMetadata]:
