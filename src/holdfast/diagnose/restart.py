@@ -99,7 +99,7 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
     if isinstance(following, Unknown):
         return _nothing_known(how, following, error)
     runs = _runs(evidence, following)
-    loads = state_load.of(evidence, following.batch)
+    loads = state_load.of(evidence, following.batch, how.spark)
     error = error or _first(_of_batch(evidence, how, following), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous

@@ -2,30 +2,37 @@
 
 Batch N loads version N, which batch N-1 has written: a snapshot, and every change after it. Version
 0 is empty and needs no file. The state is loaded when the rows go to the sink, not before.
+
+Spark begins at the newest snapshot, and fails if that is damaged. From 4.2 on it passes over it and
+replays the changes since the one before, at most 500; RocksDB only if it keeps changes.
 """
 
 from collections.abc import Iterator
 
 from holdfast.diagnose import spark_errors
+from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence, OperatorSeen, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
 
 _V4_0, _V4_3 = SparkVersion(4, 0), SparkVersion(4, 3)
+REPAIRS = SparkVersion(4, 2)
+_MOST_REPLAYED = 500
+_CHANGES = (".delta", ".changelog")
 _ONLY_4_0 = 2
 _SECOND = 2
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MOST_TOLD = 20
 
 
-def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
+def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLoad, ...]:
     """What each operator loads for a batch."""
     return tuple(
         StateLoad(
             operator=one.operator,
             version=batch,
-            missing=tuple(_missing(one, batch))[:_MOST_TOLD] if batch > 0 else (),
+            missing=tuple(_missing(one, batch, spark))[:_MOST_TOLD] if batch > 0 else (),
         )
         for one in evidence.operators
     )
@@ -34,7 +41,7 @@ def of(evidence: Evidence, batch: BatchId) -> tuple[StateLoad, ...]:
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
     yield from _of_schemas(evidence, how.spark, batch)
-    for load in of(evidence, batch):
+    for load in of(evidence, batch, how.spark):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
     yield from _of_format(evidence, how.spark, batch)
@@ -99,25 +106,60 @@ def _unreadable(file: UnreadableFile, spark: SparkVersion, batch: BatchId) -> St
 
 
 def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
-    pinned = evidence.settings.get(_PROVIDER, "")
-    missing = "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
-    if "RocksDB" in pinned:
-        missing = "CANNOT_READ_STREAMING_STATE_FILE"  # that of a change, also where it keeps none
-    if any(one.path.startswith(f"{load.missing[0]}/") for one in evidence.unreadable):
-        missing = "UNCATEGORIZED"
+    condition = _condition(evidence, spark, load)
+    why = "".join(f": {one.told}" for one in damaged(evidence, load.missing[0])[:1])
+    told = f"version {load.version} of the state cannot be put together in `{load.missing[0]}`"
     return StartError(
         stage=Stage.WRITING,
         batch=BatchId(load.version),
-        condition=f"CANNOT_LOAD_STATE_STORE.{missing}" if spark >= _V4_0 else "",
+        condition=f"CANNOT_LOAD_STATE_STORE.{condition}" if spark >= _V4_0 else "",
         exceptions=("SparkException",),
-        reason=f"version {load.version} of the state cannot be put together in `{load.missing[0]}`",
+        reason=f"{told}{why}",
         read_from=load.missing,
     )
 
 
-def _missing(operator: OperatorSeen, version: int) -> Iterator[str]:
+def _condition(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> str:
+    """What is wrong with the first store that cannot give the version."""
+    rocksdb = "RocksDB" in evidence.settings.get(_PROVIDER, "")
+    # That of a change, also where RocksDB keeps none.
+    missing = "CANNOT_READ_STREAMING_STATE_FILE" if rocksdb else "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    unread = [one.path for one in damaged(evidence, load.missing[0])]
+    if not unread:
+        return missing
+    repairs = spark >= REPAIRS and (not rocksdb or FileKind.STATE_CHANGELOG in evidence.files)
+    if repairs and not any(one.endswith(_CHANGES) for one in unread):
+        return missing if _in_reach(evidence, load) else "AUTO_SNAPSHOT_REPAIR_FAILED"
+    resized = any("/SSTs/" in one or "/logs/" in one for one in unread)
+    return "UNEXPECTED_FILE_SIZE" if resized else "UNCATEGORIZED"
+
+
+def _in_reach(evidence: Evidence, load: StateLoad) -> bool:
+    """Whether Spark goes back to another snapshot, or to the beginning, for want of the newest."""
+    lowest = load.version - _MOST_REPLAYED
+    return lowest <= 0 or any(
+        span.last >= lowest and span.first < load.version
+        for operator in evidence.operators
+        for store in operator.stores
+        if folder(operator.operator, store.partition, store.store) == load.missing[0]
+        for span in store.snapshots
+    )
+
+
+def damaged(evidence: Evidence, store: str) -> tuple[UnreadableFile, ...]:
+    """The files of a store, by its folder, that no Spark can read."""
+    return tuple(
+        one
+        for one in evidence.unreadable
+        if one.path.startswith(f"{store}/") and "/_metadata/" not in one.path and not one.forbidden
+    )
+
+
+def _missing(operator: OperatorSeen, version: int, spark: SparkVersion) -> Iterator[str]:
     """The stores that cannot give a version, and those that have no files."""
-    found = ((one.partition, one.store) for one in operator.stores if not _gives(one, version))
+    found = (
+        (one.partition, one.store) for one in operator.stores if not _gives(one, version, spark)
+    )
     for partition, store in sorted((*found, *operator.absent)):
         yield folder(operator.operator, partition, store)
 
@@ -128,5 +170,6 @@ def folder(operator: int, partition: int, store: str) -> str:
     return f"state/{operator}/{partition}{inner}"
 
 
-def _gives(store: StoreSeen, version: int) -> bool:
-    return any(span.first <= version <= span.last for span in store.restorable)
+def _gives(store: StoreSeen, version: int, spark: SparkVersion) -> bool:
+    versions = store.restorable + (store.repairable if spark >= REPAIRS else ())
+    return any(span.first <= version <= span.last for span in versions)

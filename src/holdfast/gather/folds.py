@@ -1,6 +1,7 @@
 """What the names in the folders of a checkpoint are folded into: a log, a source, a state store."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.gather.spans import Spans
@@ -44,13 +45,38 @@ class Source:
     private: list[str] = field(default_factory=list)
 
 
+class Sizes:
+    """The sizes of many files by their names, in sixteen bytes each: of a name its hash is kept."""
+
+    __slots__ = ("_names", "_sizes")
+
+    def __init__(self) -> None:
+        self._names = array("q")
+        self._sizes = array("q")
+
+    def add(self, files: Iterable[File]) -> None:
+        """Take in files."""
+        for file in files:
+            self._names.append(hash(file.name))
+            self._sizes.append(file.size)
+
+    def by_name(self) -> Mapping[int, int]:
+        """The sizes by the hashes of the names."""
+        return dict(zip(self._names, self._sizes, strict=True))
+
+
 @dataclass(slots=True)
 class Store:
-    """The files of one state store in one partition."""
+    """The files of one state store in one partition.
+
+    Empty snapshots are not among the others. `empty_ids` are those with ids of their own.
+    """
 
     changes: Spans = field(default_factory=Spans)
     snapshots: Spans = field(default_factory=Spans)
     empty_snapshots: Spans = field(default_factory=Spans)
+    empty_ids: list[tuple[int, str]] = field(default_factory=list)
+    rocksdb: Sizes = field(default_factory=Sizes)
     newest_snapshots: tuple[int, tuple[str, ...]] = (-1, ())
     written_ms: dict[int, int] = field(default_factory=dict)
     unique_ids: dict[int, set[str]] = field(default_factory=dict)
@@ -90,6 +116,14 @@ class Store:
             self.newest_snapshots = (newest, (*known, *paths)[:_MOST_OF_ONE])
         if entries[0][0].unique_id:
             self._identify(entries)
+
+    def add_empty_snapshots(self, entries: Sequence[Entry]) -> None:
+        """Take in snapshots without a byte."""
+        if entries[0][0].unique_id:
+            self.empty_ids += [(n.number or 0, n.unique_id) for n, _ in entries]
+            self.empty_ids = sorted(self.empty_ids)[-RECENT_CHANGES:]
+        else:
+            self.empty_snapshots.add([n.number for n, _ in entries if n.number is not None])
 
     def _identify(self, entries: Sequence[Entry]) -> None:
         """Keep the unique ids of the newest versions."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.model.evidence import Span
 
+_NEVER = 1 << 63
 MOST = 10_000
 """More spans than this are more gaps than can be told; the lowest are forgotten."""
 
@@ -67,15 +68,18 @@ class Spans:
         return any(first <= number <= last for first, last in self._spans)
 
 
-def restorable(snapshots: Iterable[Span], changes: Sequence[Span]) -> tuple[Span, ...]:
-    """The versions that can be put together: a snapshot and every change after it.
+def restorable(
+    snapshots: Iterable[Span], changes: Sequence[Span], most: int = _NEVER
+) -> tuple[Span, ...]:
+    """The versions that can be put together: a snapshot and every change after it, at most so many.
 
     State begins empty at version 0, so an unbroken row of changes from 1 needs no snapshot.
     """
     starts = [span.first for span in changes]
-    found = [(1, changes[0].last)] if changes and changes[0].first == 1 else []
+    found = [(1, min(changes[0].last, most))] if changes and changes[0].first == 1 else []
     for span in snapshots:
-        found += [(v, _reach(v, changes, starts)) for v in (span.first, span.last)]
+        ends = (span.first, span.last)
+        found += [(v, min(_reach(v, changes, starts), v + most)) for v in ends]
         found.append((span.first, span.last))
     merged = _merged(sorted(found))
     return tuple(Span(first=first, last=last) for first, last in merged)

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.decode import operator_metadata, rocksdb_zip, state_schema
+from holdfast.decode import operator_metadata, state_schema
 from holdfast.diagnose import unpinned
-from holdfast.gather import stores
-from holdfast.gather.folds import StoreKey
+from holdfast.gather import snapshots, stores
 from holdfast.gather.pieces import unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
@@ -86,21 +85,22 @@ def _described(reader: Reader, tree: Tree, logged: stores.Logged) -> _Described:
     described = _Described()
     wanted = {path: operator for operator, (_, path) in tree.operator_metadata.items()}
     keys = {path: key for key, (_, path) in tree.schemas.items()}
-    newest = {stores.newest_snapshot(key, store, logged): key for key, store in tree.stores.items()}
-    zips = {path: key for path, key in newest.items() if path.endswith(".zip")}
-    paths = [*wanted, *keys, *list(zips)[: stores.MOST_ZIPS]]
+    zips = snapshots.zips(tree.stores, logged)
+    paths = [*wanted, *keys, *zips]
     for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
         if isinstance(data, Missing):
             continue  # removed by a running query, which has a newer one
         if isinstance(data, Refused):
             described.unreadable[piece.path] = unread(piece.path, data)
             continue
+        if piece.path in zips:
+            one = zips[piece.path]
+            snapshots.take(described, reader, piece.path, one, tree.stores[one.key], data)
+            continue
         if piece.path in wanted:
             problem = _take_metadata(described, wanted[piece.path], piece.path, data)
-        elif piece.path in keys:
-            problem = _take_schema(described, keys[piece.path], piece.path, data)
         else:
-            problem = _take_snapshot(described, zips[piece.path], data)
+            problem = _take_schema(described, keys[piece.path], piece.path, data)
         if problem:
             described.unreadable[piece.path] = UnreadableFile(path=piece.path, reason=problem)
     return described
@@ -119,14 +119,6 @@ def _take_schema(described: _Described, key: tuple[int, str], path: str, data: b
     if isinstance(decoded, Unreadable):
         return decoded.reason
     described.schemas[key] = (path, decoded)
-    return ""
-
-
-def _take_snapshot(described: _Described, key: StoreKey, data: bytes) -> str:
-    decoded = rocksdb_zip.decode(data)
-    if isinstance(decoded, Unreadable):
-        return decoded.reason
-    described.snapshots[key] = decoded
     return ""
 
 

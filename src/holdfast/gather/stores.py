@@ -20,11 +20,13 @@ from holdfast.model.evidence import Known, Span, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 
 MOST_ZIPS = 64
+_MOST_REPLAYED = 500
 _MOST_PARTITIONS = 100_000
 _NEVER = 1 << 63
 _UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
 _SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
 _TOO_MANY = Unknown(reason=f"only {MOST_ZIPS} snapshots are opened to count rows")
+_DAMAGED = Unknown(reason="the newest snapshot cannot be loaded")
 _NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
 
 StoreId = tuple[int, str]
@@ -38,7 +40,8 @@ class Logged:
     `rows` are those that the last committed batch told of, by operator, and `operators` the names
     of the operators that the runs report. `batches` are those that
     both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
-    nothing tells, each with the first of these batches.
+    nothing tells, each with the first of these batches. `loads` is the version that the next batch
+    loads: its own number.
     """
 
     rows: Mapping[str, int]
@@ -49,6 +52,7 @@ class Logged:
     settings: Mapping[str, str]
     """What the latest offset entry pins."""
     pinned: tuple[tuple[int, int], ...]
+    loads: int
 
     @property
     def partitions(self) -> int:
@@ -68,7 +72,8 @@ class Logged:
 
 def logged(tree: Tree, entries: Entries, told: History) -> Logged:
     """What the logs, the entries of them that were read, and the runs say of the state."""
-    last_committed = progress.batches(tree).last_committed
+    batches = progress.batches(tree)
+    last_planned, last_committed = batches.last_planned, batches.last_committed
     rows, reported = told.rows_after(last_committed), told.progress_operators
     if reported is not None:
         reported = replace(reported, value=tuple(map(_spelled, reported.value)))
@@ -80,6 +85,7 @@ def logged(tree: Tree, entries: Entries, told: History) -> Logged:
         last_committed=last_committed,
         settings=entries.offsets[max(entries.offsets)].settings if entries.offsets else {},
         pinned=_pinned(entries),
+        loads=(last_planned or 0) + (last_planned is not None and last_planned == last_committed),
     )
 
 
@@ -100,10 +106,18 @@ def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
 
 @dataclass(slots=True)
 class Opened:
-    """The newest snapshots, as far as they were opened, and what could not be read."""
+    """The newest snapshots, as far as they were opened, and what could not be read.
+
+    `damaged` are the versions whose snapshots no Spark can load.
+    """
 
     snapshots: dict[StoreKey, RocksDbSnapshot] = field(default_factory=dict)
+    damaged: dict[StoreKey, set[int]] = field(default_factory=dict)
     unreadable: dict[str, UnreadableFile] = field(default_factory=dict)
+
+    def damage(self, key: StoreKey, version: int) -> None:
+        """Note that the snapshot of a version cannot be loaded."""
+        self.damaged.setdefault(key, set()).add(version)
 
 
 def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int]:
@@ -176,37 +190,62 @@ def seen(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> StoreSe
     if path.endswith(".zip"):
         rows = _counted(path, snapshot, opened)
         rows = rows if store.newest_snapshots[0] == store.latest else _SNAPSHOT_ONLY
+        if isinstance(rows, int) and store.newest_snapshots[0] in opened.damaged.get(key, ()):
+            rows = _DAMAGED
+    damaged = _damaged(key, store, logged, opened)
+    restorable, repairable = _versions(key, store, logged, damaged)
     return StoreSeen(
         partition=key[1],
         store=key[2],
         latest_version=store.latest,
-        snapshots=tuple(store.snapshots),
-        restorable=_restorable(key, store, logged),
+        snapshots=spans.without(tuple(store.snapshots), damaged),
+        restorable=restorable,
+        repairable=repairable,
         files=store.files,
         bytes=store.bytes,
         rows=rows,
         metadata_version=snapshot.version if snapshot is not None else 0,
+        opened=snapshot is not None or key in opened.damaged,
         written_ms=store.written_ms,
     )
 
 
-def _restorable(key: StoreKey, store: Store, logged: Logged) -> tuple[Span, ...]:
-    """The versions that Spark can put together."""
+def _damaged(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> tuple[Span, ...]:
+    """The versions whose snapshots no Spark can load.
+
+    Of those with ids only one that its commit names counts, or one of which no commit tells.
+    """
+    versions = set(opened.damaged.get(key, ()))
+    for version, one in store.empty_ids:
+        named = logged.ids(key, version)
+        if not named or one in named:
+            versions.add(version)
+    found = [Span(first=version, last=version) for version in versions]
+    return spans.joined(sorted([*store.empty_snapshots, *found], key=lambda span: span.first))
+
+
+def _versions(
+    key: StoreKey, store: Store, logged: Logged, damaged: Sequence[Span]
+) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The versions that every Spark can put together, and those that only a later one repairs."""
     lost = [
         Span(first=version, last=version)
         for version, there in sorted(store.unique_ids.items())
         if (named := logged.ids(key, version)) and not named & there
     ]
-    snapshots = spans.without(tuple(store.snapshots), lost)
-    whole = spans.restorable(snapshots, spans.without(tuple(store.changes), lost))
-    return spans.without(whole, _spoilt(store)) if store.empty_snapshots else whole
+    snapshots = spans.without(tuple(store.snapshots), [*lost, *damaged])
+    changes = spans.without(tuple(store.changes), lost)
+    whole = spans.without(spans.restorable(snapshots, changes), _spoilt(snapshots, damaged))
+    if not damaged:
+        return whole, ()
+    return whole, spans.without(spans.restorable(snapshots, changes, _MOST_REPLAYED), whole)
 
 
-def _spoilt(store: Store) -> Iterator[Span]:
-    """From an empty snapshot to the next whole one: Spark begins at the newest, even if empty."""
-    for empty in store.empty_snapshots:
-        following = (one.first for one in store.snapshots if one.first > empty.last)
-        yield Span(first=empty.first, last=next(following, _NEVER) - 1)
+def _spoilt(snapshots: Sequence[Span], damaged: Sequence[Span]) -> Iterator[Span]:
+    """From a damaged snapshot to the next whole one: Spark begins at the newest, damaged or not."""
+    for one in damaged:
+        following = (span.first for span in snapshots if span.first > one.last)
+        yield Span(first=one.first, last=next(following, _NEVER) - 1)
 
 
 def total(stores: Sequence[StoreSeen], but: tuple[str, ...]) -> int | Unknown:

@@ -1,7 +1,8 @@
 """Stage 2: the listing of a checkpoint -> what its names say.
 
 Everything is folded while it streams: ids become spans, sizes become sums. What is kept grows
-with the number of logs, operators and partitions, not with the number of files.
+with the number of logs, operators and partitions, not with the number of files. Only of the files
+of RocksDB, which its snapshots name, sixteen bytes each are kept.
 """
 
 import re
@@ -21,6 +22,7 @@ _PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
 _SNAPSHOTS = frozenset({FileKind.STATE_SNAPSHOT, FileKind.STATE_ZIP})
 _DATA = _CHANGES | _SNAPSHOTS
+_OF_ROCKSDB = frozenset({FileKind.STATE_SST, FileKind.STATE_LOG})
 
 _PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
 _MOST_KNOWN = 20_000
@@ -186,6 +188,8 @@ class Tree:
             self.kinds_of_state.add((kind, bool(first.unique_id)))
         if kind in _DATA:
             self._take_data(kind, prefix, store, entries)
+        elif kind in _OF_ROCKSDB:
+            store.rocksdb.add(file for _, file in entries)
 
     def _take_data(
         self, kind: FileKind, prefix: str, store: Store, entries: Sequence[Entry]
@@ -195,8 +199,8 @@ class Tree:
         if empty:
             self.refuse(*(Refused(path=prefix + file.name, reason="empty") for _, file in empty))
             entries = [one for one in entries if one[1].size]
-        if empty and kind in _SNAPSHOTS and not empty[0][0].unique_id:
-            store.empty_snapshots.add([n.number for n, _ in empty if n.number is not None])
+        if empty and kind in _SNAPSHOTS:
+            store.add_empty_snapshots(empty)
         if entries and kind in _CHANGES:
             store.add_changes(entries)
         elif entries:

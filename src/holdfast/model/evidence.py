@@ -196,9 +196,11 @@ class StoreSeen:
     """One state store of one partition.
 
     A version is a batch id plus one. `restorable` are the versions that can be put together from
-    what is there: a snapshot, and every change after it. `metadata_version` is that of RocksDB's
-    metadata in the newest snapshot, 0 where there is none or it was not opened. `written_ms` is
-    when the newest changes were written, where a later write would have the same name.
+    what is there: a snapshot, and every change after it. `repairable` are those that can be only by
+    a Spark that passes over a damaged snapshot and replays the changes since the one before.
+    `metadata_version` is that of RocksDB's metadata in the newest snapshot, 0 where there is none
+    or it was not `opened`. `written_ms` is when the newest changes were written, where a later
+    write would have the same name.
     """
 
     partition: int
@@ -206,10 +208,12 @@ class StoreSeen:
     latest_version: int
     snapshots: tuple[Span, ...]
     restorable: tuple[Span, ...]
+    repairable: tuple[Span, ...]
     files: int
     bytes: int
     rows: int | Unknown
     metadata_version: int
+    opened: bool
     written_ms: Mapping[int, int]
 
 

@@ -178,9 +178,19 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " can be removed only if its batch has not reached the sink.",
     ),
     Code.FILE_UNREADABLE: Explanation(
-        meaning="An old entry of a log cannot be read. A start does not read it.",
+        meaning="An old entry of a log, or a file of the state, cannot be read, and a start does"
+        " without it.",
         causes="As for ENTRY_UNREADABLE.",
-        spark=((_ALL, "does not notice, and purges the entry in time"),),
+        spark=(
+            (_ALL, "does not notice, and purges the file in time"),
+            (
+                "4.2 and later",
+                (
+                    "also pass over a damaged snapshot of the state and replay changes, unless"
+                    " `spark.sql.streaming.stateStore.autoSnapshotRepair.enabled` is false"
+                ),
+            ),
+        ),
         cures="Nothing has to be done.",
     ),
     Code.LOG_VERSION_UNKNOWN: Explanation(

@@ -10,8 +10,10 @@ _ALL = "3.5 to 4.3"
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.STATE_MISSING: Explanation(
         meaning="The version of the state that the next batch loads cannot be put together: a"
-        " snapshot, or a change after it, is missing or empty.",
-        causes="Files were deleted; a full disk left empty ones; a copy missed some; or a batch was"
+        " snapshot, or a change after it, is missing, empty or cut short; or a file that a snapshot"
+        " of RocksDB names is not there with the size that it names.",
+        causes="Files were deleted, by a lifecycle rule of an object store say; a full disk left"
+        " empty ones; a copy missed some; or a batch was"
         " committed without its state, as with a `foreachBatch` function that does not read all its"
         " rows.",
         spark=(
@@ -20,9 +22,13 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "4.0 and later",
                 "the same, with `CANNOT_LOAD_STATE_STORE`; a new batch has an offset entry by then",
             ),
+            ("up to 4.1", "begins at the newest snapshot, and fails if that is damaged"),
             (
-                "4.3",
-                "may replay changes past a damaged snapshot of the HDFS-backed store by itself",
+                "4.2 and later",
+                (
+                    "pass over a damaged snapshot and replay the changes since the one before, at"
+                    " most 500; of RocksDB only with changelog checkpointing"
+                ),
             ),
         ),
         cures="Restore `state`. If the version before it is whole, remove the last commit: its"

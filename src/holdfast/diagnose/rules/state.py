@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.diagnose import state_load
 from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Absent, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
@@ -16,6 +17,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """State to load, schemas, and operators that Spark cannot check."""
     evidence = seen.evidence
     yield from _missing(seen)
+    yield from _passed_over(seen)
     yield from _refused(seen)
     yield from _schemas(evidence)
     yield from _unchecked(evidence)
@@ -23,7 +25,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if evidence.operators:
         yield NotAssessed(
             question="whether the content of the state files is whole",
-            reason="only their names are looked at",
+            reason=f"only their names and sizes are looked at{_opened(evidence)}",
         )
     elif isinstance(evidence.stateful_operators, Absent) and not isinstance(
         seen.restart.batch, Unknown
@@ -34,7 +36,18 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
 
 
+def _opened(evidence: Evidence) -> str:
+    """How many of RocksDB's snapshots were held against the files that they name."""
+    stores = [one for operator in evidence.operators for one in operator.stores]
+    having = sum(one.opened or bool(one.snapshots) for one in stores)
+    if FileKind.STATE_ZIP not in evidence.files or not having:
+        return ""
+    held = sum(one.opened for one in stores)
+    return f", and in {held:,} of {having:,} stores what the snapshot names"
+
+
 def _missing(seen: Seen) -> Iterator[Finding]:
+    evidence = seen.evidence
     for load in seen.restart.state:
         if load.missing:
             yield Finding(
@@ -43,14 +56,45 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                 text=f"Operator {load.operator} loads version {load.version} of its state, which"
                 " cannot be put together from the files that are there.",
                 clues=tuple(
-                    Clue(file=one, expected=f"files up to version {load.version}", found="not all")
-                    for one in load.missing[:_MOST_TOLD]
+                    _clue(evidence, one, load.version) for one in load.missing[:_MOST_TOLD]
                 ),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
                     _again(load.version - 1),
                 ),
             )
+
+
+def _clue(evidence: Evidence, store: str, version: int) -> Clue:
+    """What a store lacks; the first file of it that cannot be read says it best."""
+    for file in state_load.damaged(evidence, store):
+        return Clue(file=file.path, expected="a file that can be loaded", found=file.reason)
+    return Clue(file=store, expected=f"files up to version {version}", found="not all")
+
+
+def _passed_over(seen: Seen) -> Iterator[Finding]:
+    """Files of the state that cannot be read, where the version to load is there all the same."""
+    stopped = {store for load in seen.restart.state for store in load.missing}
+    unread = [
+        file
+        for operator in seen.evidence.operators
+        for one in operator.stores
+        if (store := state_load.folder(operator.operator, one.partition, one.store)) not in stopped
+        for file in state_load.damaged(seen.evidence, store)
+    ]
+    if not unread or isinstance(seen.restart.batch, Unknown):
+        return
+    count = "a file" if len(unread) == 1 else f"{len(unread):,} files"
+    yield Finding(
+        code=Code.FILE_UNREADABLE,
+        severity=Severity.NOTE,
+        text=f"In stores whose state can be put together all the same, {count} cannot be read.",
+        clues=tuple(
+            Clue(file=one.path, expected="a file that can be loaded", found=one.reason)
+            for one in unread[:_MOST_TOLD]
+        ),
+        remedies=(),
+    )
 
 
 def _refused(seen: Seen) -> Iterator[Finding]:
