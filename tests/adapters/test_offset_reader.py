@@ -146,6 +146,42 @@ def test_several_sources_one_of_them_without_an_offset(tree: Tree) -> None:
     )
 
 
+def test_a_source_that_is_used_twice_has_one_log(tree: Tree) -> None:
+    tree.offsets(0, {"logOffset": 0}, {"logOffset": 0})
+    tree.taken(0, "a")
+    assert tree.batch(0).digest == digest(["0", [["a", 1]]], ["1", [["a", 1]]])
+
+
+@pytest.mark.parametrize("other", [None, {"orders": {"0": 5}}], ids=["alone", "beside Kafka"])
+def test_a_source_that_is_used_twice_beside_another(tree: Tree, other: object) -> None:
+    more = [other] if other else []
+    tree.offsets(0, {"logOffset": 0}, {"logOffset": 0}, {"logOffset": 1}, *more)
+    tree.taken(0, "a")
+    tree.taken(0, "b", source="1")
+    tree.taken(1, "c", source="1")
+    if other:
+        tree.store.write("j/sources/2/0", b'\0v1\n{"orders":{"0":0}}')
+    files = [["0", [["a", 1]]], ["1", [["a", 1]]], ["2", [["b", 1], ["c", 1]]]]
+    assert tree.batch(0).digest == digest(*files, *(["3", None, one] for one in more))
+
+
+def test_two_sources_at_one_place_in_their_logs_are_two(tree: Tree) -> None:
+    tree.offsets(0, {"logOffset": 0}, {"logOffset": 0}, {"reservoirVersion": 1})
+    tree.taken(0, "a")
+    tree.taken(0, "b", source="1")
+    assert tree.batch(0).digest == digest(
+        ["0", [["a", 1]]], ["1", [["b", 1]]], ["2", None, {"reservoirVersion": 1}]
+    )
+
+
+def test_lines_whose_source_cannot_be_told_are_refused(tree: Tree) -> None:
+    tree.offsets(0, {"logOffset": 0}, {"logOffset": 0}, {"logOffset": 0})
+    tree.taken(0, "a")
+    tree.taken(0, "b", source="1")
+    with pytest.raises(OffsetsUnreadable, match=r"sources/2/0\.compact"):
+        tree.batch(0)
+
+
 def test_named_sources(tree: Tree) -> None:
     tree.taken(0, "a", source="landing")
     tree.offsets(0, 'landing:{"logOffset":0}', version=2)

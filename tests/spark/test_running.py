@@ -104,6 +104,23 @@ def test_a_lost_commit_entry_is_a_batch_that_the_sink_skips(place: Place) -> Non
     assert (place.checkpoint / "commits/0").exists()
 
 
+def test_a_source_that_is_used_twice_is_written_once(place: Place) -> None:
+    """Spark logs two lines of offsets for it, and keeps one log of its files."""
+
+    def halves(rows: DataFrame) -> DataFrame:
+        return rows.filter("id % 2 = 0").union(rows.filter("id % 2 = 1"))
+
+    for name, first in (("a.json", 0), ("b.json", 10)):
+        place.land(name, first, 10)
+        place.run(place.pipeline(function=halves))
+    for name in ("commits/1", "commits/.1.crc"):
+        (place.checkpoint / name).unlink()
+    place.run(place.pipeline(function=halves))
+    assert place.ids() == list(range(20))
+    assert len((place.checkpoint / "offsets/1").read_text().splitlines()) == 4
+    assert [one.name for one in (place.checkpoint / "sources").iterdir()] == ["0"]
+
+
 def test_the_batch_after_a_skipped_one_is_known_to_be_small(place: Place) -> None:
     declared = place.pipeline(sinks.delta_merge(str(place.home / "table"), keys=["id"]))
     place.land("a.json", 0, 10)

@@ -3,6 +3,9 @@
 Spark writes `offsets/N` before it runs batch N, so the range is always there to read. For a file
 source the digest covers the files themselves, from the source's own log: after a rewind the same
 log offset can mean other files.
+
+An entry has a line for each use of a source in the query, and each source has one folder, numbered
+by its first use: `orders.filter(…).union(orders.filter(…))` has two lines and the folder 0.
 """
 
 import hashlib
@@ -47,7 +50,7 @@ class OffsetReader:
         start = self._before(batch)
         self._last = (batch, end)
         known = {source.source: source.offset for source in start.sources} if start else {}
-        ranges = [self._range(source, known.get(source.source)) for source in end.sources]
+        ranges = self._ranges(end, known)
         digest = hashlib.sha256(json.canonical([_digested(r) for r in ranges]).encode())
         return Batch(
             life=self._life,
@@ -76,7 +79,42 @@ class OffsetReader:
             raise self._unreadable(path, entry)
         return entry
 
-    def _range(self, source: SourceOffset, start: Json) -> Range:
+    def _ranges(self, end: OffsetEntry, known: Mapping[str, Json]) -> list[Range]:
+        """What each line of an entry stands for.
+
+        Where no source is used twice, each line has a folder of its own. Where one is, the last of
+        the lines has none, or that of another kind of source.
+        """
+        try:
+            folders: Mapping[str, str] = {one.source: one.source for one in end.sources}
+            return [self._range(one, known.get(one.source), folders) for one in end.sources]
+        except OffsetsUnreadable:
+            folders = self._shared(end, known)
+            if not folders:
+                raise
+        return [self._range(one, known.get(one.source), folders) for one in end.sources]
+
+    def _shared(self, end: OffsetEntry, known: Mapping[str, Json]) -> Mapping[str, str]:
+        """The folders of lines of which some are of one source; nothing where none can be told.
+
+        Lines of one source have one range. Some sources have no folder.
+        """
+        names = self._store.names(f"{self._folder}/sources")
+        there = sorted((name for name in names if name.isdecimal()), key=int)
+        lines = [one for one in end.sources if one.offset is not None]
+        of_files = [one for one in lines if _log_offset(one.offset) is not None]
+        if len(there) == 1:
+            return dict.fromkeys((one.source for one in of_files), there[0])
+        for some in (lines, of_files):
+            ranges = {
+                one.source: json.canonical([known.get(one.source), one.offset]) for one in some
+            }
+            different = list(dict.fromkeys(ranges.values()))
+            if len(different) == len(there):
+                return {name: there[different.index(one)] for name, one in ranges.items()}
+        return {}
+
+    def _range(self, source: SourceOffset, start: Json, folders: Mapping[str, str]) -> Range:
         files: tuple[FileEntry, ...] = ()
         first, last = _log_offset(start), _log_offset(source.offset)
         if last is not None:
@@ -84,7 +122,7 @@ class OffsetReader:
             files = tuple(
                 entry
                 for offset in range(after + 1, last + 1)
-                for entry in self._files(source.source, offset)
+                for entry in self._files(folders[source.source], offset)
             )
         return Range(source=source.source, start=start, end=source.offset, files=files)
 
