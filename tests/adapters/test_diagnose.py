@@ -459,6 +459,15 @@ def _an_operator_without_a_name(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@_shows(Code.OPERATOR_METADATA_UNREADABLE)
+def _an_operator_whose_schemas_nothing_names(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    shutil.rmtree(location / "state/0/_metadata")
+    (location / "state/0/_stateSchema/default").mkdir(parents=True)
+    (location / "state/0/_stateSchema/default/0_a").write_bytes(b"")
+    return diagnosed(location)
+
+
 @_shows(Code.STATE_SCHEMA_ELSEWHERE)
 def _a_moved_checkpoint(folder: Path) -> Diagnosis:
     location = _stateful(folder, range(1, 4))

@@ -447,7 +447,46 @@ def _below_state(*names: str, data: bytes | None = None) -> Change:
     return change
 
 
+def _cut(*names: str, keep: Callable[[bytes], int] = lambda data: len(data) // 2) -> Change:
+    def change(folder: Path) -> None:
+        for name in names:
+            for path in (folder / "ck" / "state").glob(name):
+                data = path.read_bytes()
+                written(path, data[: keep(data)])
+
+    return change
+
+
+def _last_zip_cut(keep: Callable[[bytes], int]) -> Change:
+    def change(folder: Path) -> None:
+        for store in _stores(folder):
+            zips = sorted(store.glob("*.zip"), key=lambda file: int(re.split(r"\D", file.name)[0]))
+            for file in zips[-1:]:
+                written(file, file.read_bytes()[: keep(file.read_bytes())])
+
+    return change
+
+
+def _empty_snapshot(*, whole_changes: bool) -> Change:
+    """An empty snapshot of the version before the last, with or without the first changes."""
+
+    def change(folder: Path) -> None:
+        for store in _stores(folder)[:1]:
+            changes = [file for kind in ("delta", "changelog") for file in store.glob(f"*.{kind}")]
+            numbered = sorted((int(re.split(r"\D", file.name)[0]), file) for file in changes)
+            if len(numbered) > 1:
+                before, first = numbered[-2][1], numbered[0][1]
+                kind = "snapshot" if before.suffix == ".delta" else "zip"
+                written(before.with_suffix(f".{kind}"), b"")
+                if not whole_changes:
+                    removed(first)
+
+    return change
+
+
 _SCHEMAS = ("*/0/_metadata/schema", "*/0/*/_metadata/schema")
+_EVOLVED, _METADATA_2 = "*/_stateSchema/*/[!.]*", "*/_metadata/v2/[!.]*"
+_SSTS = ("*/*/SSTs", "*/*/*/SSTs")
 _states: dict[str, Change] = {
     "state: last version gone in one store": _version_gone(0, everywhere=False),
     "state: last version gone": _version_gone(0, everywhere=True),
@@ -467,6 +506,20 @@ _states: dict[str, Change] = {
     "state: operator metadata gone": _below_state("*/_metadata/metadata"),
     "state: operator metadata empty": _below_state("*/_metadata/metadata", data=b""),
     "state: operator metadata no JSON": _below_state("*/_metadata/metadata", data=b"v1\nno"),
+    "state: SSTs gone": _below_state(*_SSTS),
+    "state: SSTs cut": _cut(*(f"{one}/[!.]*.sst" for one in _SSTS)),
+    "state: last zip cut": _last_zip_cut(lambda data: len(data) // 2),
+    "state: last zip cut in its list": _last_zip_cut(lambda data: len(data) - 30),
+    "state: empty snapshot, changes whole": _empty_snapshot(whole_changes=True),
+    "state: empty snapshot, first changes gone": _empty_snapshot(whole_changes=False),
+    "state: evolved schema gone": _below_state(_EVOLVED),
+    "state: evolved schema empty": _below_state(_EVOLVED, data=b""),
+    "state: evolved schema cut": _cut(_EVOLVED),
+    "state: evolved schema cut to 40 bytes": _cut(_EVOLVED, keep=lambda _: 40),
+    "state: operator metadata 2 gone": _below_state(_METADATA_2),
+    "state: operator metadata 2 empty": _below_state(_METADATA_2, data=b""),
+    "state: operator metadata 2 no JSON": _below_state(_METADATA_2, data=b"v2\nno"),
+    "state: operator metadata 2 cut": _cut(_METADATA_2),
 }
 _state("state: checksums gone", STATE)(_below_state("*/*/*.crc", "*/*/*/*.crc"))
 for _name, _change in _states.items():

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Row
-from tests.spark.changing import Build
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -15,13 +14,14 @@ if TYPE_CHECKING:
         StatefulProcessorHandle,
         TimerValues,
     )
+    from tests.spark.changing import Build
 
 Count = Callable[[int], int]
 
 
 def processing(
     *variables: str, plus: int = 0, mode: str = "None", ttl_ms: int | None = None
-) -> Build:
+) -> "Build":
     """Count the rows of a key in each of some variables: `value n: c long`, `list …`, `map …`."""
 
     def build(read: Sequence[DataFrame]) -> DataFrame:

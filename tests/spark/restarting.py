@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from tests.spark.processing import processing
 
 SCHEMA = "k string, v long, t timestamp"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -56,6 +57,10 @@ def _windows(read: Sequence[DataFrame]) -> DataFrame:
 def _join(read: Sequence[DataFrame]) -> DataFrame:
     left, right = read[0].select("k", "v"), read[1].selectExpr("k", "v as w")
     return left.join(right, "k")
+
+
+def _processor(read: Sequence[DataFrame]) -> DataFrame:
+    return processing("value n: c long")(read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,34 @@ QUERIES = {
             settings={
                 "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
                 "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+            },
+        ),
+        Query(
+            name="counts-ids",
+            build=_counts,
+            mode="update",
+            stateful=True,
+            settings={
+                "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+                "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+            },
+        ),
+        Query(
+            name="processor",
+            build=_processor,
+            mode="update",
+            stateful=True,
+            settings={"spark.sql.streaming.stateStore.providerClass": ROCKSDB},
+        ),
+        Query(
+            name="join-families",
+            build=_join,
+            sources=2,
+            stateful=True,
+            settings={
+                "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+                "spark.sql.streaming.join.stateFormatVersion": "3",
             },
         ),
         Query(name="distinct", build=_distinct, stateful=True),
@@ -323,10 +356,11 @@ def _condition(raised: _Thrown) -> str:
 
 
 def copied(base: Path, to: Path) -> Path:
-    """A copy of a query's folder, whose source log names the copied input."""
+    """A copy of a query's folder, which names the copied input and its own state schemas."""
     shutil.copytree(base, to)
-    for entry in to.glob("ck/sources/*/*"):
-        if entry.is_file() and not entry.name.startswith("."):
-            entry.write_text(entry.read_text().replace(f"{base}/", f"{to}/"))
-            entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+    for pattern in ("ck/sources/*/*", "ck/state/*/_metadata/v2/*"):
+        for entry in to.glob(pattern):
+            if entry.is_file() and not entry.name.startswith("."):
+                entry.write_text(entry.read_text().replace(f"{base}/", f"{to}/"))
+                entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
     return to

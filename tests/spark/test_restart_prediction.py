@@ -21,7 +21,17 @@ SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
 RANDOM = int(os.environ.get("HOLDFAST_RANDOM_STATES", "500"))
 _MOST_CHANGES = 4
 # Their logs are those of other queries; what differs is the state.
-_FOR_STATE = frozenset({"counts-rocksdb", "counts-zip", "windows", "join"})
+_FOR_STATE = frozenset(
+    {
+        "counts-rocksdb",
+        "counts-zip",
+        "counts-ids",
+        "processor",
+        "join-families",
+        "windows",
+        "join",
+    }
+)
 
 
 def _case(query: str, *changes: str, new_input: bool = True) -> Case:
@@ -54,6 +64,12 @@ FAST = (
     _case("counts", "state: last version gone"),
     _case("counts", "state: one version ahead, pending"),
     _case("counts", "state: schema empty"),
+    _case("counts", "state: empty snapshot, changes whole"),
+    _case("counts-zip", "state: SSTs gone"),
+    _case("counts-zip", "state: last zip cut in its list"),
+    _case("counts-ids", "state: empty snapshot, changes whole"),
+    _case("join-families", "state: evolved schema gone"),
+    _case("join-families", "state: operator metadata 2 cut"),
     _case("union", "offset: last names a source less"),
 )
 

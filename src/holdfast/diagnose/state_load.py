@@ -8,8 +8,9 @@ replays the changes since the one before, at most 500; RocksDB only if it keeps 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from holdfast.diagnose import spark_errors
+from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence, OperatorSeen, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
@@ -40,7 +41,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
 
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
-    yield from _of_schemas(evidence, how.spark, batch)
+    yield from _of_descriptions(evidence, how.spark, batch)
     for load in of(evidence, batch, how.spark):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
@@ -84,11 +85,41 @@ def of_4_0(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def _of_schemas(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Iterator[StartError]:
-    """A schema that cannot be read stops the planning of a batch; a missing one does not."""
+def _of_descriptions(
+    evidence: Evidence, spark: SparkVersion, batch: BatchId
+) -> Iterator[StartError]:
+    """A schema that cannot be read stops the planning of a batch; a missing one seldom does."""
     for file in evidence.unreadable:
         if file.path.startswith("state/") and file.path.endswith("_metadata/schema"):
             yield _unreadable(file, spark, batch)
+    if batch == 0 or spark < _V4_0:
+        return
+    for operator, file in descriptions.metadata(evidence):
+        yield _undescribed(operator, file, batch)
+    for _, file in descriptions.schemas(evidence):
+        yield _unreadable(file, spark, batch)
+    for _, path in descriptions.lost_schemas(evidence):
+        reason = f"`{path}`, a schema of the state, is not there"
+        yield spark_errors.error(
+            "", ("FileNotFoundException",), reason, path, stage=Stage.PLANNING, batch=batch
+        )
+
+
+def _undescribed(operator: OperatorSeen, file: UnreadableFile, batch: BatchId) -> StartError:
+    """Without its metadata an operator's schemas are not found."""
+    if not isinstance(operator.metadata, UnreadableFile):
+        return spark_errors.error(
+            "STDS_FAILED_TO_READ_OPERATOR_METADATA",
+            ("StateDataSourceReadOperatorMetadataFailure",),
+            f"operator {operator.operator} has no metadata in `{file.path}`: {file.reason}",
+            file.path,
+            stage=Stage.PLANNING,
+            batch=batch,
+        )
+    found = spark_errors.damaged(file, exact=False, stage=Stage.PLANNING)
+    if file.reason == "empty":
+        found = replace(found, condition="INTERNAL_ERROR", exceptions=("SparkException",))
+    return replace(found, batch=batch)
 
 
 def _unreadable(file: UnreadableFile, spark: SparkVersion, batch: BatchId) -> StartError:

@@ -102,8 +102,8 @@ def output_mode(seen: Seen) -> Fact[str]:
     for operator in seen.state.operators:
         mode = state_facts.output_mode(operator)
         if mode is not None:
-            _, path = seen.tree.operator_metadata[operator.operator]
-            return Known(value=mode.lower(), read_from=(path,))
+            read_from = operator.name.read_from if isinstance(operator.name, Known) else ()
+            return Known(value=mode.lower(), read_from=read_from)
     return _not_told(seen)
 
 

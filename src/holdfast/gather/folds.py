@@ -45,6 +45,35 @@ class Source:
     private: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Metadata:
+    """The files of an operator's metadata: one of version 1, one of version 2 for every run."""
+
+    single: str = ""
+    folder: str = ""
+    batches: Spans = field(default_factory=Spans)
+
+    def add(self, prefix: str, entries: Sequence[Entry]) -> None:
+        """Take in files of either version."""
+        batches = [named.number for named, _ in entries if named.number is not None]
+        if batches:
+            self.folder = prefix
+            self.batches.add(batches)
+        else:
+            self.single = prefix + entries[0][1].name
+
+    def read_for(self, batch: int) -> str:
+        """The file that Spark reads for a batch: the newest of version 2 that is no later."""
+        before = self.batches.before(batch + 1)
+        if before is not None:
+            return f"{self.folder}{before}"
+        return "" if self.batches else self.single
+
+    def shown(self, batch: int) -> str:
+        """The file that Spark reads for a batch, or the newest where it reads none."""
+        return self.read_for(batch) or f"{self.folder}{self.batches.last}"
+
+
 class Sizes:
     """The sizes of many files by their names, in sixteen bytes each: of a name its hash is kept."""
 

@@ -3,30 +3,26 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from holdfast.decode import operator_metadata, state_schema
 from holdfast.diagnose import unpinned
-from holdfast.gather import snapshots, stores
-from holdfast.gather.pieces import unread
+from holdfast.gather import descriptions, stores
+from holdfast.gather.descriptions import Described
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     ColumnFamily,
-    OperatorMetadata,
-    StateSchema,
 )
 from holdfast.model.evidence import (
+    Absent,
     Fact,
     Known,
     OperatorSeen,
     StoreSeen,
     UnreadableFile,
 )
-from holdfast.model.offsets import Unreadable
-from holdfast.storage import Missing, Piece, Reader, Refused
+from holdfast.storage import Reader
 
-_MOST_BYTES = 16 << 20
 _OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
 _IN_OPERATOR = re.compile(r"state/\d+/")
 _JOIN_STORE = re.compile(r"(left|right)-key(ToNumValues|WithIndexToValue|WithTsToNumValues|.*)")
@@ -35,14 +31,6 @@ _FORMAT, _SECOND = "spark.sql.streaming.aggregation.stateFormatVersion", "2"
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 _INCOMPLETE = Unknown(reason="a partition of the state has no files")
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
-
-
-@dataclass(slots=True)
-class _Described(stores.Opened):
-    """What files say of operators, as far as they can be read."""
-
-    metadata: dict[int, tuple[str, OperatorMetadata]] = field(default_factory=dict)
-    schemas: dict[tuple[int, str], tuple[str, StateSchema]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +46,7 @@ class State:
 
 def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
     """Every operator that has a folder."""
-    described = _described(reader, tree, logged)
+    described = descriptions.read(reader, tree, logged)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
@@ -81,52 +69,11 @@ def _unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
     )
 
 
-def _described(reader: Reader, tree: Tree, logged: stores.Logged) -> _Described:
-    described = _Described()
-    wanted = {path: operator for operator, (_, path) in tree.operator_metadata.items()}
-    keys = {path: key for key, (_, path) in tree.schemas.items()}
-    zips = snapshots.zips(tree.stores, logged)
-    paths = [*wanted, *keys, *zips]
-    for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
-        if isinstance(data, Missing):
-            continue  # removed by a running query, which has a newer one
-        if isinstance(data, Refused):
-            described.unreadable[piece.path] = unread(piece.path, data)
-            continue
-        if piece.path in zips:
-            one = zips[piece.path]
-            snapshots.take(described, reader, piece.path, one, tree.stores[one.key], data)
-            continue
-        if piece.path in wanted:
-            problem = _take_metadata(described, wanted[piece.path], piece.path, data)
-        else:
-            problem = _take_schema(described, keys[piece.path], piece.path, data)
-        if problem:
-            described.unreadable[piece.path] = UnreadableFile(path=piece.path, reason=problem)
-    return described
-
-
-def _take_metadata(described: _Described, operator: int, path: str, data: bytes) -> str:
-    decoded = operator_metadata.decode(data)
-    if isinstance(decoded, Unreadable):
-        return decoded.reason
-    described.metadata[operator] = (path, decoded)
-    return ""
-
-
-def _take_schema(described: _Described, key: tuple[int, str], path: str, data: bytes) -> str:
-    decoded = state_schema.decode(data)
-    if isinstance(decoded, Unreadable):
-        return decoded.reason
-    described.schemas[key] = (path, decoded)
-    return ""
-
-
 def _operator(
     operator: int,
     names: Mapping[int, Fact[str]],
     tree: Tree,
-    described: _Described,
+    described: Described,
     logged: stores.Logged,
 ) -> OperatorSeen:
     own = {key: tree.stores[key] for key in sorted(tree.stores) if key[0] == operator}
@@ -155,6 +102,9 @@ def _operator(
         properties=told[1].properties if told else {},
         declared=declared,
         stores=seen,
+        metadata=_metadata(operator, tree, described, logged),
+        evolving=_evolving(operator, tree),
+        lost_schemas=tuple(p for p in described.lost if p.startswith(f"state/{operator}/")),
         absent=absent,
         unlisted=unlisted,
     )
@@ -201,16 +151,44 @@ def _completed(
     return {n: told if isinstance(one, Unknown) else one for n, one in names.items()}
 
 
-def _name(operator: int, tree: Tree, described: _Described, logged: stores.Logged) -> Fact[str]:
+def _metadata(operator: int, tree: Tree, described: Described, logged: stores.Logged) -> Fact[str]:
+    """The file of an operator's metadata that the next batch reads."""
+    absent = Absent(reason=f"no file up to batch {logged.loads}")
+    files = tree.operator_metadata.get(operator)
+    if files is not None and not files.read_for(logged.loads):
+        return absent
+    hidden = _unread_metadata(operator, tree, described)
+    if hidden is not None:
+        return hidden
+    if operator not in described.metadata:
+        return absent
+    path, _ = described.metadata[operator]
+    return Known(value=path, read_from=(path,))
+
+
+def _unread_metadata(operator: int, tree: Tree, described: Described) -> UnreadableFile | None:
+    """Why an operator's metadata cannot be read, if so."""
+    inside = f"state/{operator}/_metadata"
+    for path, one in described.unreadable.items():
+        if path.startswith(f"{inside}/"):
+            return one
+    return next((o for o in _unlisted(tree) if o.path in (f"state/{operator}", inside)), None)
+
+
+def _evolving(operator: int, tree: Tree) -> bool:
+    """Whether its schemas have names of their own, which only its metadata tells."""
+    if operator in tree.operator_metadata and tree.operator_metadata[operator].batches:
+        return True
+    return any(number >= 0 for key, (number, _) in tree.schemas.items() if key[0] == operator)
+
+
+def _name(operator: int, tree: Tree, described: Described, logged: stores.Logged) -> Fact[str]:
     if operator in described.metadata:
         path, metadata = described.metadata[operator]
         return Known(value=metadata.name, read_from=(path,))
-    path = tree.operator_metadata.get(operator, (0, ""))[1]
-    if path in described.unreadable:
-        return described.unreadable[path]
-    for one in _unlisted(tree):
-        if one.path in (f"state/{operator}", f"state/{operator}/_metadata"):
-            return one
+    hidden = _unread_metadata(operator, tree, described)
+    if hidden is not None:
+        return hidden
     joins = [k[2] for k in tree.stores if k[0] == operator and _JOIN_STORE.fullmatch(k[2])]
     if joins:
         reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
@@ -247,7 +225,7 @@ def _kind(family: ColumnFamily, *, repeats: bool) -> str:
     return "stateStoreSave" if repeats or len(repeated) < max(len(key), 1) else ""
 
 
-def _schema(operator: int, described: _Described) -> dict[str, tuple[ColumnFamily, ...]]:
+def _schema(operator: int, described: Described) -> dict[str, tuple[ColumnFamily, ...]]:
     return {
         store: schema.families
         for (own, store), (_, schema) in sorted(described.schemas.items())

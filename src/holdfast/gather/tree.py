@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import names
-from holdfast.gather.folds import Entry, Log, Source, Store, StoreKey
+from holdfast.gather.folds import Entry, Log, Metadata, Source, Store, StoreKey
 from holdfast.gather.pieces import unread
 from holdfast.gather.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
@@ -40,7 +40,7 @@ class Tree:
     )
     sources: dict[str, Source] = field(default_factory=dict)
     stores: dict[StoreKey, Store] = field(default_factory=dict)
-    operator_metadata: dict[int, tuple[int, str]] = field(default_factory=dict)
+    operator_metadata: dict[int, Metadata] = field(default_factory=dict)
     schemas: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
     amounts: dict[FileKind, list[int]] = field(default_factory=dict)
     kinds_of_state: set[tuple[FileKind, bool]] = field(default_factory=set)
@@ -161,18 +161,15 @@ class Tree:
                 del source.private[_MOST_LISTED:]
 
     def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
-        """Of what describes an operator or a store, only the newest file is kept."""
+        """Of the schemas of a store only the newest is kept: metadata tells of those in use."""
         first = entries[0][0]
         operator = first.operator or 0
-        # Version 1 of either is one file without a number, which any later one replaces.
-        newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
-        found = (newest[0], prefix + newest[1])
         if kind is FileKind.OPERATOR_METADATA:
-            self.operator_metadata[operator] = max(
-                found, self.operator_metadata.get(operator, found)
-            )
+            self.operator_metadata.setdefault(operator, Metadata()).add(prefix, entries)
         elif not first.partition:
-            # Spark looks at the schema of partition 0 only.
+            # Version 1 is one file without a number; Spark looks at that of partition 0 only.
+            newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
+            found = (newest[0], prefix + newest[1])
             key = (operator, first.store)
             self.schemas[key] = max(found, self.schemas.get(key, found))
 

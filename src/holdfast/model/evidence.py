@@ -226,6 +226,10 @@ class OperatorSeen:
     repartition to fewer has left behind: only `restorable` tells of them, too. `absent` are the
     stores, by partition and name, that a start loads and that have no files; `partitions` counts
     theirs, too. `unlisted` are its folders that cannot be listed: there may be more than was seen.
+
+    `metadata` is the file of the operator's metadata that a start reads. An `evolving` operator
+    keeps its schemas under names that only that file tells, as transformWithState does;
+    `lost_schemas` are those of them that are not in this checkpoint.
     """
 
     operator: int
@@ -241,6 +245,9 @@ class OperatorSeen:
     declared: tuple[StateStoreInfo, ...]
     """The stores as the operator's metadata names them; none where it cannot be read."""
     stores: tuple[StoreSeen, ...]
+    metadata: Fact[str]
+    evolving: bool = False
+    lost_schemas: tuple[str, ...] = ()
     absent: tuple[tuple[int, str], ...] = ()
     unlisted: tuple[UnreadableFile, ...] = ()
 

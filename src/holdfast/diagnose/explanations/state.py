@@ -59,9 +59,23 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
     Code.STATE_SCHEMA_UNREADABLE: Explanation(
         meaning="The schema of an operator's state cannot be read.",
-        causes="A write that was cut off.",
+        causes="A write that was cut off; or a schema of transformWithState was deleted.",
         spark=((_ALL, "fails when a batch is planned; a new batch has its offset entry by then"),),
-        cures="Put the file away. Spark writes it anew and does not compare once.",
+        cures="Put the file away. Spark writes it anew and does not compare once. A schema of"
+        " transformWithState it does not write anew: restore that.",
+    ),
+    Code.OPERATOR_METADATA_UNREADABLE: Explanation(
+        meaning="The metadata of an operator that keeps its schemas under names of their own"
+        " (transformWithState; a join of format 3 or later) is missing or cannot be read."
+        " Without it Spark does not find the schemas.",
+        causes="A write that was cut off, a copy that missed it, or somebody deleted `_metadata`.",
+        spark=(
+            (
+                "4.0 and later",
+                "fails when a batch after the first is planned, and cannot write it anew",
+            ),
+        ),
+        cures="Restore `_metadata` of the operator from a copy of the checkpoint.",
     ),
     Code.OPERATORS_UNCHECKED: Explanation(
         meaning="The name of a stateful operator is not known, so Spark cannot compare it.",

@@ -1,8 +1,8 @@
 """Stage 3: can the state be put together, and is it where its metadata says?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from holdfast.diagnose import state_load
+from holdfast.diagnose import descriptions, state_load
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Absent, Evidence, Known, UnreadableFile
@@ -20,6 +20,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     yield from _passed_over(seen)
     yield from _refused(seen)
     yield from _schemas(evidence)
+    yield from _evolving(seen)
     yield from _unchecked(evidence)
     yield from _elsewhere(evidence)
     if evidence.operators:
@@ -123,19 +124,49 @@ def _schemas(evidence: Evidence) -> Iterator[Finding]:
     for file in evidence.unreadable:
         schema = file.path.startswith("state/") and file.path.endswith("_metadata/schema")
         if schema and not file.forbidden:
-            yield Finding(
-                code=Code.STATE_SCHEMA_UNREADABLE,
-                severity=Severity.BLOCKS,
-                text=f"`{file.path}` is read when a batch is planned, and cannot be.",
-                clues=(Clue(file=file.path, expected="a state schema", found=file.reason),),
-                remedies=(
-                    f"put `{file.path}` away: Spark then writes it anew, and checks nothing once",
-                ),
-            )
+            anew = f"put `{file.path}` away: Spark then writes it anew, and checks nothing once"
+            yield _schema(file, anew)
+
+
+def _schema(file: UnreadableFile, remedy: str) -> Finding:
+    return Finding(
+        code=Code.STATE_SCHEMA_UNREADABLE,
+        severity=Severity.BLOCKS,
+        text=f"`{file.path}` is read when a batch is planned, and cannot be.",
+        clues=(Clue(file=file.path, expected="a state schema", found=file.reason),),
+        remedies=(remedy,),
+    )
+
+
+def _evolving(seen: Seen) -> Iterator[Finding]:
+    """What describes operators whose schemas only their metadata names."""
+    evidence, batch = seen.evidence, seen.restart.batch
+    if isinstance(batch, Unknown) or batch == 0 or seen.restart.starting.spark < _V4_0:
+        return
+    for operator, file in descriptions.metadata(evidence):
+        yield Finding(
+            code=Code.OPERATOR_METADATA_UNREADABLE,
+            severity=Severity.BLOCKS,
+            text=f"Operator {operator.operator} finds the schemas of its state through its"
+            " metadata, which cannot be read when a batch is planned.",
+            clues=(Clue(file=file.path, expected="the operator's metadata", found=file.reason),),
+            remedies=(f"restore `state/{operator.operator}/_metadata` from a copy",),
+        )
+    for operator, file in descriptions.schemas(evidence):
+        remedy = f"restore `{file.path}` from a copy of the checkpoint"
+        if not descriptions.processes(operator):
+            remedy = f"put `{file.path}` away: Spark then writes one anew, and checks nothing once"
+        yield _schema(file, remedy)
+    for _, path in descriptions.lost_schemas(evidence):
+        lost = UnreadableFile(path=path, reason="no such file")
+        yield _schema(lost, f"restore `{path}` from a copy of the checkpoint")
 
 
 def _unchecked(evidence: Evidence) -> Iterator[Finding]:
+    blocked = {operator.operator for operator, _ in descriptions.metadata(evidence)}
     for operator in evidence.operators:
+        if operator.operator in blocked:
+            continue
         if isinstance(operator.name, Known) and not operator.name.inferred:
             continue
         if isinstance(operator.name, UnreadableFile) and operator.name.forbidden:
@@ -153,12 +184,9 @@ def _unchecked(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _elsewhere(evidence: Evidence) -> Iterator[Finding]:
-    here = _folder(evidence.location.value)
+    here = descriptions.folder(evidence.location.value)
     for operator in evidence.operators:
-        paths: Mapping[str, None] = dict.fromkeys(
-            _folder(path) for store in operator.declared for path in store.schema_paths
-        )
-        other = [path for path in paths if not path.startswith(f"{here}/")]
+        other = descriptions.elsewhere(evidence, operator)
         if other:
             yield Finding(
                 code=Code.STATE_SCHEMA_ELSEWHERE,
@@ -171,11 +199,3 @@ def _elsewhere(evidence: Evidence) -> Iterator[Finding]:
                 ),
                 remedies=(f"move the checkpoint back to where its schema lies: `{other[0]}`",),
             )
-
-
-def _folder(url: str) -> str:
-    """A location without its scheme, so that `file:/a` and `/a` are the same."""
-    head, colon, rest = url.partition(":")
-    if colon and head == "file":
-        return "/" + rest.lstrip("/")
-    return url.rstrip("/").replace("s3a://", "s3://")
