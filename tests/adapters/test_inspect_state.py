@@ -326,3 +326,37 @@ def test_many_gaps_take_no_time() -> None:
     assert len(spans.restorable(gaps, [])) == len(gaps)
     assert spans.common([gaps, gaps, gaps]) == tuple(gaps)
     assert time.perf_counter() - begun < 2
+
+
+@pytest.mark.parametrize("version", ["2.4", "3.5"])
+def test_state_that_batches_went_on_without_may_be_that_of_an_operator_taken_out(
+    version: str, tmp_path: Path
+) -> None:
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    for log in ("offsets", "commits"):
+        for batch in range(6, 20):
+            shutil.copy(location / log / "5", location / log / str(batch))
+    found = diagnosed(location, spark=SparkVersion(3, 5))
+    assert found.judgement is Judgement.UNDEFINED
+    assert found.restart.error is not None
+    assert found.restart.error.unless == "operator 0 was taken out of the query"
+    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert "ends at version 6 in every store, and batches up to 19 are committed" in finding.text
+    assert "a query without this operator starts" in finding.text
+    said = verdict.of(evidence(location))
+    assert said.level is Level.CAREFUL
+    assert said.text.endswith(", unless operator 0 was taken out of the query")
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.1"])
+def test_state_is_missing_for_certain_where_no_operator_can_have_been_taken_out(
+    version: str, tmp_path: Path
+) -> None:
+    """With its metadata Spark refuses that; and no query leaves stores that end apart."""
+    location = copied(version, "aggregate-hdfs", tmp_path / "c")
+    for partition in (0, 1) if version == "4.1" else (0,):
+        (location / f"state/0/{partition}/6.delta").unlink()
+    found = diagnosed(location, spark=SparkVersion(*map(int, version.split("."))))
+    assert found.judgement is Judgement.UNSAFE
+    assert found.restart.error is not None
+    assert not found.restart.error.unless

@@ -92,9 +92,10 @@ def diagnosed(seen: Seen) -> Diagnosis:
 
 def _judgement(restart: Restart, findings: list[Finding]) -> Judgement:
     severities = {one.severity for one in findings}
-    if restart.error is not None or severities & _UNSAFE:
+    error = restart.error
+    if severities & _UNSAFE or (error is not None and not error.unless):
         return Judgement.UNSAFE
-    if Severity.UNDEFINED in severities:
+    if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
     if isinstance(restart.batch, Unknown) or restart.runs is Runs.UNKNOWN:
         return Judgement.UNKNOWN

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence, OperatorSeen, StoreSeen, UnreadableFile
+from holdfast.model.evidence import Absent, Evidence, OperatorSeen, StoreSeen, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
@@ -34,6 +34,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
             operator=one.operator,
             version=batch,
             missing=tuple(_missing(one, batch, spark))[:_MOST_TOLD] if batch > 0 else (),
+            ended=_ended(evidence, one),
         )
         for one in evidence.operators
     )
@@ -42,7 +43,8 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
     yield from _of_descriptions(evidence, how.spark, batch)
-    for load in of(evidence, batch, how.spark):
+    # What is certain before what is not: a start fails at the first of them.
+    for load in sorted(of(evidence, batch, how.spark), key=lambda load: load.ended > 0):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
     yield from _of_format(evidence, how.spark, batch)
@@ -147,7 +149,27 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
         exceptions=("SparkException",),
         reason=f"{told}{why}",
         read_from=load.missing,
+        unless=f"operator {load.operator} was taken out of the query" if load.ended else "",
     )
+
+
+def _ended(evidence: Evidence, operator: OperatorSeen) -> int:
+    """Where all stores of an operator end, if later batches were committed without it.
+
+    So does a query leave them that has lost the operator, and so do they look that come from an
+    older copy. With the operator's metadata Spark refuses a query without it.
+    """
+    committed = evidence.batches.last_committed
+    versions = {one.latest_version for one in operator.stores}
+    if not isinstance(operator.metadata, Absent) or operator.absent or operator.evolving:
+        return 0
+    if committed is None or len(versions) != 1:
+        return 0
+    (last,) = versions
+    whole = all(
+        any(span.first <= last <= span.last for span in one.restorable) for one in operator.stores
+    )
+    return last if whole and last <= committed else 0
 
 
 def _condition(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> str:

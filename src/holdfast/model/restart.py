@@ -66,6 +66,7 @@ class StartError:
     """The error that Spark raises: its condition where it has one, and the exception's class.
 
     `exceptions` are several where the damage itself decides, as in a file that is no JSON.
+    `unless` is what nothing in a checkpoint can tell, and what would make the start succeed.
     """
 
     stage: Stage
@@ -74,6 +75,7 @@ class StartError:
     exceptions: tuple[str, ...]
     reason: str
     read_from: tuple[str, ...]
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +91,16 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLoad:
-    """Which version of its state an operator loads, and which stores cannot give it."""
+    """Which version of its state an operator loads, and which stores cannot give it.
+
+    `ended` is the version that all its stores end at, where the batches went on without them and
+    nothing names the operator; otherwise 0.
+    """
 
     operator: int
     version: int
     missing: tuple[str, ...]
+    ended: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ def _error(shown: StartError) -> Json:
         "condition": shown.condition,
         "exceptions": list(shown.exceptions),
         "reason": shown.reason,
+        "unless": shown.unless,
         "read_from": list(shown.read_from),
     }
 
@@ -193,7 +194,7 @@ def _error_line(shown: StartError) -> Line:
     batch = "" if isinstance(shown.batch, Unknown) else f" at batch {shown.batch}"
     return (
         Part(f"  fails{batch} with {name}", Style.BAD),
-        Part(f", {failing.STAGES[shown.stage]}: {shown.reason}", Style.DIM),
+        Part(f", {failing.told(shown)}", Style.DIM),
     )
 
 

@@ -12,9 +12,15 @@ STAGES = {
 }
 
 
+def told(error: StartError) -> str:
+    """When it fails, why, and what would make it succeed all the same."""
+    unless = f", unless {error.unless}" if error.unless else ""
+    return f"{STAGES[error.stage]}: {error.reason}{unless}"
+
+
 def sentence(start: str, restart: Restart, error: StartError) -> str:
     """How a start fails; `start` is what it is called."""
-    when = f"{STAGES[error.stage]}: {error.reason}"
+    when = told(error)
     if isinstance(error.batch, Unknown):
         return f"{start} fails {when}"
     waits = ", as soon as there is data," if restart.runs is Runs.IF_THERE_IS_DATA else ""

@@ -16,6 +16,7 @@ from holdfast.model.evidence import (
     Span,
     UnreadableFile,
 )
+from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
 from holdfast.report import failing
@@ -27,13 +28,18 @@ def of(evidence: Evidence) -> Verdict:
     standing = of_batches(evidence.batches, open_ended=opened[0] if opened else "")
     if standing.level is Level.BAD:
         return standing
-    fails = _fails(evidence)
+    failure = _failure(evidence)
     notes = [*_unidentified(evidence), *_unread(evidence)]
+    if failure is None:
+        return _careful(standing, notes)
+    fails, error = failure
     wrote = evidence.spark_versions
-    if fails and isinstance(wrote, Runtime):
+    if isinstance(wrote, Runtime):
         unsaid = f"of a start of {wrote.name}, which wrote it, nothing is predicted"
         return _careful(standing, [fails, unsaid, *notes])
-    return _bad(f"{standing.text}; but {fails}") if fails else _careful(standing, notes)
+    if error.unless:
+        return _careful(standing, [fails, *notes])
+    return _bad(f"{standing.text}; but {fails}")
 
 
 def row(evidence: Evidence) -> CheckpointRow:
@@ -53,18 +59,19 @@ def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
     return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *notes)))
 
 
-def _fails(evidence: Evidence) -> str:
+def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
     """How a start fails, if it does; of a gap the standing says what can be said."""
     how = restart.starting(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
     gap = planned and not _holds(evidence.batches.offset_spans, planned - 1)
     if gap and not how.continuous:
-        return ""
+        return None
     predicted = restart.predicted(evidence, how)
     if predicted.error is None:
-        return ""
+        return None
     whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
-    return failing.sentence(f"a start of {whose} {how.spark}", predicted, predicted.error)
+    start = f"a start of {whose} {how.spark}"
+    return failing.sentence(start, predicted, predicted.error), predicted.error
 
 
 def _unidentified(evidence: Evidence) -> Iterator[str]:

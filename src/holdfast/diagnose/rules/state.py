@@ -7,6 +7,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Absent, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.restart import StateLoad
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 5
@@ -50,7 +51,9 @@ def _opened(evidence: Evidence) -> str:
 def _missing(seen: Seen) -> Iterator[Finding]:
     evidence = seen.evidence
     for load in seen.restart.state:
-        if load.missing:
+        if load.missing and load.ended:
+            yield _outlived(evidence, load)
+        elif load.missing:
             yield Finding(
                 code=Code.STATE_MISSING,
                 severity=Severity.BLOCKS,
@@ -64,6 +67,23 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                     _again(load.version - 1),
                 ),
             )
+
+
+def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
+    """State that ends in all stores at once, far behind the commits."""
+    committed = evidence.batches.last_committed
+    return Finding(
+        code=Code.STATE_MISSING,
+        severity=Severity.UNDEFINED,
+        text=f"The state of operator {load.operator} ends at version {load.ended} in every store,"
+        f" and batches up to {committed} are committed: the query that wrote it fails, for it loads"
+        f" version {load.version}; a query without this operator starts.",
+        clues=tuple(_clue(evidence, one, load.version) for one in load.missing[:_MOST_TOLD]),
+        remedies=(
+            "if the operator was taken out of the query, start it: this state is not loaded",
+            f"else restore the folder `state` as it was after batch {committed}",
+        ),
+    )
 
 
 def _clue(evidence: Evidence, store: str, version: int) -> Clue:
