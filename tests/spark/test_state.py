@@ -12,7 +12,7 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import stamps
 
 from holdfast.errors import StateUnreadable
-from holdfast.gather import looking, progress, showable, stores, tree
+from holdfast.gather import listing, looking, progress, showable, stores, tree
 from holdfast.gather import state as states
 from holdfast.gather.told import History
 from holdfast.model.evidence import OperatorSeen
@@ -25,7 +25,7 @@ _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
-    listed = tree.folded(found.place.reader, found.top)
+    listed = listing.folded(found.place.reader, found.top)
     logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
     return found, listed, states.seen(found.place.reader, listed, logged).operators
 

@@ -64,6 +64,11 @@ class Spans:
                 return min(last, number - 1)
         return None
 
+    def forget_after(self, last: int) -> None:
+        """Leave out the ids after one."""
+        kept = [(first, min(end, last)) for first, end in self._spans]
+        self._spans = [(first, end) for first, end in kept if first <= end]
+
     def __contains__(self, number: int) -> bool:
         return any(first <= number <= last for first, last in self._spans)
 
