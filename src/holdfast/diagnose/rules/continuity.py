@@ -12,6 +12,8 @@ from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
+_MOST_TOLD = 8
+
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Gaps in either log."""
@@ -55,18 +57,24 @@ def _from_the_beginning(before: int) -> Finding:
 
 
 def _gaps(code: Code, log: str, spans: Sequence[Span], told: int | None) -> Iterator[Finding]:
-    for earlier, later in pairwise(spans):
-        first, last = earlier.last + 1, later.first - 1
-        if first == last == told:
-            continue
-        missing = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
-        yield Finding(
-            code=code,
-            severity=Severity.NOTE,
-            text=f"{missing} is missing inside the log; a start does not look there.",
-            clues=(Clue(file=f"{log}/{first}", expected="an entry", found="no such file"),),
-            remedies=(),
-        )
+    """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
+    between = ((one.last + 1, two.first - 1) for one, two in pairwise(spans))
+    gaps = [(first, last) for first, last in between if not first == last == told]
+    if not gaps:
+        return
+    first, last = gaps[0]
+    entries = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
+    more = f" and others, with {len(gaps):,} gaps in all, are" if len(gaps) > 1 else " is"
+    yield Finding(
+        code=code,
+        severity=Severity.NOTE,
+        text=f"{entries}{more} missing inside the log; a start does not look there.",
+        clues=tuple(
+            Clue(file=f"{log}/{entry}", expected="an entry", found="no such file")
+            for entry, _ in gaps[:_MOST_TOLD]
+        ),
+        remedies=(),
+    )
 
 
 def _within(spans: Sequence[Span], number: int) -> bool:
