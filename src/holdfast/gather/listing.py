@@ -42,13 +42,14 @@ def folded(reader: Reader, top: Children, told: Told = unheard) -> Tree:
     if "state" in folders:
         folders.remove("state")
         folders += _state_folders(reader, tree)
+    done = len(tree.folders.intersection(_LOGS))
     begun: set[str] = set()
     for found in reader.walk(folders):
         match found:
             case Portion():
                 tree.add(found)
                 begun.add(_walked(found.folder))
-                told(tree.seen, len(begun) / len(folders))
+                told(tree.seen, (done + len(begun)) / (done + len(folders)))
             case Refused():
                 tree.refuse(found)
     return tree
@@ -56,11 +57,13 @@ def folded(reader: Reader, top: Children, told: Told = unheard) -> Tree:
 
 def logs(reader: Reader, tree: Tree, told: Told = unheard) -> None:
     """Both logs, offsets first."""
-    for kind in _LOGS:
-        for found in reader.walk([kind.value] if kind.value in tree.folders else []):
+    there = [kind for kind in _LOGS if kind.value in tree.folders]
+    for begun, kind in enumerate(there, 1):
+        for found in reader.walk([kind.value]):
             if isinstance(found, Portion):
                 tree.add(found)
-                told(tree.seen, 0.0)
+                # How many folders the state has is not known yet, but that they are most.
+                told(tree.seen, 0.0 if "state" in tree.folders else begun / len(tree.folders))
             else:
                 tree.refuse(found)
         _complete(reader, tree, kind)
