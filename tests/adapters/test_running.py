@@ -4,17 +4,20 @@ The query goes on by whole batches, or by a part of one, whenever storage is ask
 meets it at every point, and the same ones every time.
 """
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
+from tests.formats import LISTENER
 from tests.looking import NOW_MS, rendered
 
 from holdfast.diagnose import diagnosis, restart
-from holdfast.gather import evidence, listing, surroundings
-from holdfast.model.evidence import Evidence
+from holdfast.gather import event_logs, evidence, listing, surroundings
+from holdfast.gather.history import EventLog
+from holdfast.model.evidence import Evidence, Known
 from holdfast.model.finding import Code, Judgement, Seen
 from holdfast.storage import (
     Children,
@@ -107,13 +110,15 @@ class Meanwhile:
             self._happens()
 
 
-def looked(location: Path, reader: Reader) -> tuple[Evidence, evidence.Place]:
+def looked(
+    location: Path, reader: Reader, event_log: EventLog | None = None
+) -> tuple[Evidence, evidence.Place]:
     place = evidence.Place(
         url=str(location), name=location.name, reader=reader, beside=None, storage={}
     )
     top = reader.children("")
     assert isinstance(top, Children)
-    return evidence.evidence(place, top, event_log=None, now_ms=NOW_MS), place
+    return evidence.evidence(place, top, event_log=event_log, now_ms=NOW_MS), place
 
 
 @pytest.mark.parametrize("kept", [2, 5, 100])
@@ -171,6 +176,32 @@ def test_a_query_that_begins_while_it_is_looked_at(tmp_path: Path) -> None:
         found, _ = looked(location, reader)
         how = restart.starting(found, None, asynchronous=False)
         assert restart.predicted(found, how).error is None
+
+
+def test_an_event_log_tells_as_much_at_a_second_look(tmp_path: Path) -> None:
+    location, started = (
+        files.write(tmp_path / "c", planned=5, committed=5),
+        f"{LISTENER}QueryStarted",
+    )
+    ids = f'"id":"{files.QUERY_ID}","runId":"0b6ee2c4-3a55-4a3c-9d5c-0e4f3cf1a111"'
+    log = tmp_path / "log"
+    log.write_text(
+        '{"Event":"SparkListenerLogStart","Spark Version":"4.1.1"}\n'
+        f'{{"Event":"{started}Event",{ids},"timestamp":"2026-01-01T00:00:00.000Z"}}\n'
+    )
+    asked = itertools.count()
+
+    def replaced() -> None:
+        if next(asked) == 5:
+            shutil.rmtree(location)
+            files.write(location, planned=30, committed=30, first=20)
+
+    reader = Meanwhile(open_reader(str(location)), 1, replaced)
+    found, _ = looked(location, reader, event_logs.at(str(log), {}))
+    assert found.batches.last_planned == 29
+    assert isinstance(found.spark_version, Known)
+    assert found.spark_version.value == "4.1.1"
+    assert found.unreadable == ()
 
 
 def test_an_entry_that_a_listing_in_pages_has_left_out(tmp_path: Path) -> None:

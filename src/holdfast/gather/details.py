@@ -126,7 +126,7 @@ def _told(place: Place, tree: Tree, event_log: EventLog | None) -> _Told:
     own_id = query_id(place.reader, tree)
     wanted = own_id.value if isinstance(own_id, Known) else None
     logged = event_log.events if event_log else None
-    found = history.of(recorded.events, logged, wanted, place.url)
+    found = history.of(recorded.events, logged, wanted, place.url, ())
     return _Told(sources=found.sources, silent=tuple(silent(event_log, found)))
 
 

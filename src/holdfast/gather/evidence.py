@@ -135,8 +135,8 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     reader = place.reader
     own_id = query_id(reader, found)
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
-    told = _told(place, recorded, event_log, _id_of(own_id))
     entries = progress.entries(reader, found)
+    told = _told(place, recorded, event_log, (_id_of(own_id), entries))
     sources, damaged = _sources(reader, found, entries, told)
     logs = source_logs.seen(reader, found, sources)
     stated = state.seen(reader, found, stores.logged(found, entries, told))
@@ -174,14 +174,19 @@ def silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFi
 
 
 def _told(
-    place: Place, recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None
+    place: Place,
+    recorded: runs.Recorded,
+    event_log: "EventLog | None",
+    own: tuple[QueryId | None, progress.Entries],
 ) -> History:
     if event_log is None and not recorded.events:
         return History()
     from holdfast.gather import history  # noqa: PLC0415  most checkpoints have neither
 
+    own_id, entries = own
     logged = event_log.events if event_log else None
-    return history.of(recorded.events, logged, own_id, place.url)
+    batches = entries.offsets.keys() | entries.damaged_offsets.keys()
+    return history.of(recorded.events, logged, own_id, place.url, batches)
 
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
