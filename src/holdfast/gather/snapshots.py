@@ -2,7 +2,7 @@
 
 A zip names the files that belong to its version, with their sizes. Spark copies all of them, and
 compares the sizes: a zip is damaged if it cannot be read, or if one of them is not there as named.
-Only some zips are opened, those that a start loads first.
+Only some zips are opened, those that a start loads first, then those of earlier batches.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from holdfast.decode import rocksdb_zip
 from holdfast.gather import stores
 from holdfast.gather.folds import Sizes, Store, StoreKey
+from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import RocksDbSnapshot
 from holdfast.model.evidence import UnreadableFile
 from holdfast.model.offsets import Unreadable
@@ -29,25 +30,44 @@ class Zip:
 
 
 def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zip]:
-    """The zips to open, by path: those that a start loads, and the newest, which tell rows."""
+    """The zips to open, by path: those that a start loads, and the newest, which tell rows.
+
+    Where there is room, also the others that logged batches rest on. What lies below them Spark
+    removes, the files that a zip names before the zip.
+    """
     loaded: dict[str, Zip] = {}
     ahead: dict[str, Zip] = {}
+    earlier: list[tuple[str, Zip]] = []
     for key, store in found.items():
         path = stores.newest_snapshot(key, store, logged)
         if not path.endswith(".zip"):
             continue
         newest = Zip(key=key, version=store.newest_snapshots[0], newest=True)
-        if newest.version <= logged.loads:
-            loaded[path] = newest
-            continue
-        ahead[path] = newest
+        (loaded if newest.version <= logged.loads else ahead)[path] = newest
         before = store.snapshots.before(logged.loads + 1)
-        if before is not None:
-            folder = path.rpartition("/")[0]
-            ids = [f"_{one}" for one in logged.ids(key, before)] if store.unique_ids else [""]
-            earlier = Zip(key=key, version=before, newest=False)
-            loaded.update((f"{folder}/{before}{one}.zip", earlier) for one in ids)
-    return dict(list({**loaded, **ahead}.items())[: stores.MOST_ZIPS])
+        folder = path.rpartition("/")[0]
+        for version in _rested_on(store, logged):
+            ids = [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]
+            zipped = Zip(key=key, version=version, newest=False)
+            paths = [(f"{folder}/{version}{one}.zip", zipped) for one in ids]
+            if newest.version > logged.loads and version == before:
+                loaded.update(paths)
+            elif version < newest.version:
+                earlier += paths
+    earlier.sort(key=lambda one: -one[1].version)
+    wanted = {**loaded, **ahead}
+    for path, one in earlier[: stores.MOST_ZIPS]:
+        wanted.setdefault(path, one)
+    return dict(list(wanted.items())[: stores.MOST_ZIPS])
+
+
+def _rested_on(store: Store, logged: stores.Logged) -> list[int]:
+    """The versions of snapshots that batches of the logs begin at, and the one that loads."""
+    first = logged.loads
+    if not isinstance(logged.batches, Unknown) and logged.batches:
+        first = min(first, logged.batches[0].first + 1)
+    lowest = store.snapshots.before(first + 1) or first
+    return [version for version in store.snapshots.tail(stores.MOST_ZIPS) if version >= lowest]
 
 
 def take(
@@ -66,7 +86,7 @@ def take(
         opened.snapshots[one.key] = decoded
     problem = _problem(reader, path, store, decoded)
     if problem is not None:
-        opened.unreadable[problem.path] = problem
+        opened.unreadable.setdefault(problem.path, problem)
         opened.damage(one.key, one.version)
 
 
