@@ -5,7 +5,7 @@ compares the sizes: a zip is damaged if it cannot be read, or if one of them is 
 Only some zips are opened, those that a start loads first, then those of earlier batches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.decode import rocksdb_zip
@@ -37,37 +37,48 @@ def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zi
     """
     loaded: dict[str, Zip] = {}
     ahead: dict[str, Zip] = {}
-    earlier: list[tuple[str, Zip]] = []
     for key, store in found.items():
         path = stores.newest_snapshot(key, store, logged)
         if not path.endswith(".zip"):
             continue
         newest = Zip(key=key, version=store.newest_snapshots[0], newest=True)
-        (loaded if newest.version <= logged.loads else ahead)[path] = newest
+        if newest.version <= logged.loads:
+            loaded[path] = newest
+            continue
+        ahead[path] = newest
         before = store.snapshots.before(logged.loads + 1)
-        folder = path.rpartition("/")[0]
-        for version in _rested_on(store, logged):
-            ids = [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]
-            zipped = Zip(key=key, version=version, newest=False)
-            paths = [(f"{folder}/{version}{one}.zip", zipped) for one in ids]
-            if newest.version > logged.loads and version == before:
-                loaded.update(paths)
-            elif version < newest.version:
-                earlier += paths
-    earlier.sort(key=lambda one: -one[1].version)
+        loaded.update(_of_version(key, store, logged, before) if before is not None else ())
     wanted = {**loaded, **ahead}
-    for path, one in earlier[: stores.MOST_ZIPS]:
-        wanted.setdefault(path, one)
+    if len(wanted) < stores.MOST_ZIPS:
+        earlier = _rested_on({one.key for one in wanted.values()}, found, logged)
+        wanted |= {path: one for path, one in earlier.items() if path not in wanted}
     return dict(list(wanted.items())[: stores.MOST_ZIPS])
 
 
-def _rested_on(store: Store, logged: stores.Logged) -> list[int]:
-    """The versions of snapshots that batches of the logs begin at, and the one that loads."""
+def _of_version(
+    key: StoreKey, store: Store, logged: stores.Logged, version: int
+) -> Iterator[tuple[str, Zip]]:
+    """The zip of a version; where versions have ids, those that its commit names."""
+    folder = store.newest_snapshots[1][0].rpartition("/")[0]
+    for one in [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]:
+        yield f"{folder}/{version}{one}.zip", Zip(key=key, version=version, newest=False)
+
+
+def _rested_on(
+    keys: Iterable[StoreKey], found: Mapping[StoreKey, Store], logged: stores.Logged
+) -> dict[str, Zip]:
+    """The zips that batches of the logs begin at, newest first."""
     first = logged.loads
     if not isinstance(logged.batches, Unknown) and logged.batches:
         first = min(first, logged.batches[0].first + 1)
-    lowest = store.snapshots.before(first + 1) or first
-    return [version for version in store.snapshots.tail(stores.MOST_ZIPS) if version >= lowest]
+    zipped: list[tuple[str, Zip]] = []
+    for key in keys:
+        store = found[key]
+        lowest = store.snapshots.before(first + 1) or first
+        for version in store.snapshots.tail(stores.MOST_ZIPS):
+            if lowest <= version < store.newest_snapshots[0]:
+                zipped += _of_version(key, store, logged, version)
+    return dict(sorted(zipped, key=lambda one: (-one[1].version, one[0])))
 
 
 def take(
