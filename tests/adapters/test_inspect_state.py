@@ -11,14 +11,15 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import Golden, golden
 from tests.looking import evidence
 
-from holdfast.gather import listing, looking, spans, tree
+from holdfast.gather import listing, looking, progress, spans, state, stores, tree
+from holdfast.gather.told import History
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.report import document, rows, verdict
-from holdfast.storage import File, Portion
+from holdfast.storage import File, Portion, open_reader
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
 LAST = {"aggregate-hdfs": 5, "aggregate-rocksdb": 5, "aggregate-changelog": 5, "snapshots-hdfs": 7}
@@ -360,3 +361,15 @@ def test_state_is_missing_for_certain_where_no_operator_can_have_been_taken_out(
     assert found.judgement is Judgement.UNSAFE
     assert found.restart.error is not None
     assert not found.restart.error.unless
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_is_said_of_a_join_does_not_hang_on_the_order_of_a_listing(order: int) -> None:
+    found = tree.Tree()
+    names = [f"{side}-key{kind}" for side in ("left", "right") for kind in ("ToNumValues", "With")]
+    for store in names[::order]:
+        found.add(Portion(folder=f"state/0/0/{store}", files=[File("1.delta", 9, 0)]))
+    logged = stores.logged(found, progress.Entries(), History())
+    (seen,) = state.seen(open_reader("/"), found, logged).operators
+    assert isinstance(seen.name, Known)
+    assert seen.name.inferred.endswith("a state store `left-keyToNumValues`")

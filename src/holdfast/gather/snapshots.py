@@ -37,7 +37,8 @@ def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zi
     """
     loaded: dict[str, Zip] = {}
     ahead: dict[str, Zip] = {}
-    for key, store in found.items():
+    for key in sorted(found):
+        store = found[key]
         path = stores.newest_snapshot(key, store, logged)
         if not path.endswith(".zip"):
             continue

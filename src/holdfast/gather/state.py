@@ -191,7 +191,7 @@ def _name(operator: int, tree: Tree, described: Described, logged: stores.Logged
         return hidden
     joins = [k[2] for k in tree.stores if k[0] == operator and _JOIN_STORE.fullmatch(k[2])]
     if joins:
-        reason = f"{_NO_NAME}; only a stream-stream join has a state store `{joins[0]}`"
+        reason = f"{_NO_NAME}; only a stream-stream join has a state store `{min(joins)}`"
         return Known(value="symmetricHashJoin", read_from=(f"state/{operator}",), inferred=reason)
     path, schema = described.schemas.get((operator, "default"), ("", None))
     kind = ""
