@@ -24,8 +24,8 @@ def test_the_whole_report(tmp_path: Path) -> None:
         "",
         "Restart  Spark 4.1, as asked for",
         "  runs batch 2 again, over the same range",
-        "  source 0 (Kafka) orders-0: 20 → 30",
-        "  source 0 (Kafka) orders-1: 20 → 30",
+        "  source 0 (Kafka or Event Hubs) orders-0: 20 → 30",
+        "  source 0 (Kafka or Event Hubs) orders-1: 20 → 30",
         "  sink: unknown",
         (
             f"  fails at batch 2 with CONCURRENT_STREAM_LOG_UPDATE, {after}:"
@@ -65,6 +65,7 @@ def test_for_programs(tmp_path: Path) -> None:
         {
             "source": "0",
             "kind": "Kafka",
+            "or_kinds": ["Event Hubs"],
             "start": {"orders": {"0": 20, "1": 20}},
             "end": {"orders": {"0": 30, "1": 30}},
             "end_known": True,

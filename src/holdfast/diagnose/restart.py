@@ -233,11 +233,12 @@ def _log_offset(offset: Json) -> int:
 
 
 def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
-    described = {one.name: one.described for one in evidence.sources}
+    seen = {one.name: one for one in evidence.sources}
     opened = {one.name: one for one in evidence.sources if one.open_ended}
     starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
     for source in following.end.sources:
-        told = described.get(source.source, "")
+        known = seen.get(source.source)
+        told = known.described if known else ""
         if source.source in opened:
             yield _open_range(opened[source.source], rerun=following.rerun)
             continue
@@ -249,7 +250,8 @@ def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
         )
         yield SourceRange(
             source=source.source,
-            kind=consumed.source,
+            kind=known.kind if known else consumed.source,
+            or_kinds=known.or_kinds if known else (),
             start=start,
             end=end,
             consumed=consumed if following.rerun else _DECIDED,

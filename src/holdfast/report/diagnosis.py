@@ -91,6 +91,7 @@ def _range(shown: SourceRange) -> Json:
     return {
         "source": shown.source,
         "kind": shown.kind,
+        "or_kinds": list(shown.or_kinds),
         "start": shown.start,
         "end": None if isinstance(shown.end, Unknown) else shown.end,
         "end_known": not isinstance(shown.end, Unknown),
@@ -199,16 +200,15 @@ def _error_line(shown: StartError) -> Line:
 
 
 def _range_lines(shown: SourceRange) -> Iterator[Line]:
+    kind = words.kinds(shown.kind, shown.or_kinds)
     if isinstance(shown.consumed, Unknown):
         start = "the beginning" if shown.start is None else words.json_short(shown.start)
-        yield (Part(f"  source {shown.source} ({shown.kind}) from {start}"),)
+        yield (Part(f"  source {shown.source} ({kind}) from {start}"),)
         return
     partitions = shown.consumed.partitions
     for one in partitions[:_MOST_LINES]:
         name = f" {one.partition}" if one.partition else ""
-        yield (
-            Part(f"  source {shown.source} ({shown.kind}){name}: {one.start or '-'} → {one.end}"),
-        )
+        yield (Part(f"  source {shown.source} ({kind}){name}: {one.start or '-'} → {one.end}"),)
     if len(partitions) > _MOST_LINES:
         more = words.plural(len(partitions) - _MOST_LINES, "more partition")
         yield (Part(f"  {more}", Style.DIM),)

@@ -58,7 +58,7 @@ def kind(shown: SourceSeen) -> str:
     """What a source is, or may be."""
     if not shown.kind:
         return "no offset"
-    return " or ".join((shown.kind, ", ".join(shown.or_kinds))) if shown.or_kinds else shown.kind
+    return words.kinds(shown.kind, shown.or_kinds)
 
 
 def took_ms(shown: BatchSeen) -> int | None:
