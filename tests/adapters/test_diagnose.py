@@ -17,6 +17,7 @@ from tests.looking import NOW_MS, evidence, stamps
 
 from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
+from holdfast.model.evidence import Span
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.json import Json, canonical
@@ -77,8 +78,18 @@ def _an_older_offset_entry_is_missing(folder: Path) -> Diagnosis:
 
 @_shows(Code.COMMIT_GAP)
 def _an_older_commit_is_missing(folder: Path) -> Diagnosis:
+    """Inside the log or at its beginning: it is not pending, as nothing runs it again."""
     location = files.write(folder / "c")
     (location / "commits/1").unlink()
+    first = files.write(folder / "first/c")
+    (first / "commits/0").unlink()
+    assert codes(diagnosed(first)) == {Code.COMMIT_GAP}
+    for place, batch in ((location, 1), (first, 0)):
+        found = evidence(place)
+        stands = {one.batch: one.standing.value for one in found.timeline}
+        assert stands == dict.fromkeys(range(3), "committed") | {batch: "no commit"}
+        assert found.batches.pending == ()
+        assert found.batches.missing_commits == (Span(first=batch, last=batch),)
     return diagnosed(location)
 
 

@@ -28,6 +28,7 @@ _STANDINGS = {
     Committed.YES: "good",
     Committed.UNLOGGED: "good",
     Committed.NO: "careful",
+    Committed.MISSING: "careful",
     Committed.COMMIT_UNREADABLE: "bad",
     Committed.OFFSETS_UNREADABLE: "bad",
 }
@@ -102,7 +103,8 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
             Bar(
                 value=ms or 0,
                 label=str(one.batch),
-                title=f"batch {one.batch}: {words.duration(ms)}" if ms is not None else "pending",
+                title=f"batch {one.batch}: "
+                + (one.standing.value if ms is None else words.duration(ms)),
                 style="bar" if _STANDINGS[one.standing] == "good" else "bar careful",
             )
             for one, ms in took

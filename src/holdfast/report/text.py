@@ -59,6 +59,7 @@ STANDINGS = {
     Committed.YES: Style.GOOD,
     Committed.UNLOGGED: Style.GOOD,
     Committed.NO: Style.CAREFUL,
+    Committed.MISSING: Style.CAREFUL,
     Committed.COMMIT_UNREADABLE: Style.BAD,
     Committed.OFFSETS_UNREADABLE: Style.BAD,
 }

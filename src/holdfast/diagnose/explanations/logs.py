@@ -106,9 +106,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Nothing has to be done. A replay to a batch in the gap is not possible.",
     ),
     Code.COMMIT_GAP: Explanation(
-        meaning="Entries are missing inside the commit log.",
-        causes="Deletion by hand, a failed upload to S3 that nobody was told of, or asynchronous"
-        " progress tracking.",
+        meaning="Entries are missing inside the commit log, or at its beginning.",
+        causes="Deletion by hand, a failed upload to S3 that nobody was told of, asynchronous"
+        " progress tracking, or first batches of Spark 2.1, which kept no commit log.",
         spark=((_ALL, "looks at the latest commit only, and does not notice"),),
         cures="Nothing has to be done.",
     ),

@@ -6,7 +6,6 @@ has been there, or of asynchronous progress tracking, and stop nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Span
@@ -24,8 +23,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
     told = batches.last_committed if how.continuous else before
-    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, told)
-    yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
+    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
+    yield from _gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
 
 
 def _before_missing(before: int) -> Finding:
@@ -54,16 +53,16 @@ def _from_the_beginning(before: int) -> Finding:
     )
 
 
-def _gaps(code: Code, log: str, spans: Sequence[Span], told: int | None) -> Iterator[Finding]:
-    for earlier, later in pairwise(spans):
-        first, last = earlier.last + 1, later.first - 1
+def _gaps(code: Code, log: str, gaps: Sequence[Span], told: int | None) -> Iterator[Finding]:
+    for gap in gaps:
+        first, last = gap.first, gap.last
         if first == last == told:
             continue
         missing = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
         yield Finding(
             code=code,
             severity=Severity.NOTE,
-            text=f"{missing} is missing inside the log; a start does not look there.",
+            text=f"{missing} is missing, and later ones are there; a start does not look there.",
             clues=(Clue(file=f"{log}/{first}", expected="an entry", found="no such file"),),
             remedies=(),
         )
