@@ -13,6 +13,7 @@ from holdfast.report.text import Line, Part, Style, clean
 
 FORMAT = 1
 _MOST_LINES = 8
+_MOST_STORES = 20
 _STYLES = {
     Severity.BLOCKS: Style.BAD,
     Severity.LOSES: Style.BAD,
@@ -58,7 +59,12 @@ def _restart(shown: Restart) -> Json:
         "ranges": [_range(one) for one in shown.ranges],
         "watermark_ms": _known(shown.watermark_ms),
         "state": [
-            {"operator": one.operator, "version": one.version, "missing": list(one.missing)}
+            {
+                "operator": one.operator,
+                "version": one.version,
+                "missing": list(one.missing[:_MOST_STORES]),
+                "missing_more": max(0, len(one.missing) - _MOST_STORES),
+            }
             for one in shown.state
         ],
         "sink": [

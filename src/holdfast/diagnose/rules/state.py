@@ -58,7 +58,8 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                 code=Code.STATE_MISSING,
                 severity=Severity.BLOCKS,
                 text=f"Operator {load.operator} loads version {load.version} of its state, which"
-                " cannot be put together from the files that are there.",
+                f" in {_counted(len(load.missing))} cannot be put together from the files that are"
+                " there.",
                 clues=tuple(
                     _clue(evidence, one, load.version) for one in load.missing[:_MOST_TOLD]
                 ),
@@ -67,6 +68,10 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                     _again(load.version - 1),
                 ),
             )
+
+
+def _counted(stores: int) -> str:
+    return "1 store" if stores == 1 else f"{stores:,} stores"
 
 
 def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
