@@ -368,8 +368,8 @@ def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     assert found.judgement is Judgement.UNDEFINED
     (read,) = found.restart.ranges
     assert (read.kind, read.or_kinds) == ("socket", ("memory", "rate"))
-    (read,) = evidence(reading(folder / "of 2.1/c", [4, 9], {})).sources
-    assert read.or_kinds == ("memory", "rate", "files of Spark 2.1")
+    (old,) = evidence(reading(folder / "of 2.1/c", [4, 9], {})).sources
+    assert old.or_kinds == ("memory", "rate", "files of Spark 2.1")
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests import checkpoint_files as files
 from tests.commands import holdfast, on_terminal
+from tests.diagnosing import timed
 from tests.golden import golden
 from tests.json_schema import problems
 
@@ -114,6 +115,16 @@ def test_the_page_says_what_is_inferred_titles_its_charts_and_marks_code(tmp_pat
     assert "<code>metadata</code> cannot be read: <code>no &lt;JSON&gt;</code>" in page
     assert "<li>metadata: <code>no &lt;JSON&gt;</code>" in page
     assert "`" not in page
+
+
+def test_the_page_calls_no_batch_pending_whose_time_is_not_known(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    timed(location)
+    (location / "commits/1").unlink()
+    page = shown(location, "--html")
+    assert "batch 1: no commit" in page
+    assert "batch 0: 900 ms" in page
+    assert '<td class="careful">no commit</td>' in page
 
 
 def test_markdown_shows_the_state_schema() -> None:
