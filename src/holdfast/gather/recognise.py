@@ -21,6 +21,8 @@ _TABLES = {
     ".hoodie": "a Hudi table",
 }
 _RDD = re.compile(r"rdd-\d+")
+_DSTREAMS = re.compile(r"checkpoint-\d{13}(\.bk)?")
+_FLINK = re.compile(r"chk-\d+|savepoint-[0-9a-f-]+")
 _PART_FILE = re.compile(r"part-\d{5}(-.*)?")
 _ENTRY = re.compile(r"0|[1-9]\d*")
 _OF_A_SOURCE = re.compile(r"(.*/)?sources/\d+")
@@ -87,6 +89,15 @@ def look_alike(path: str, inside: Children) -> str:
         (name in PARTS and numbered, f"what may be the folder `{name}` of a checkpoint"),
         (above == "sources" and "offsets" in folders, "the folder of a source, in a checkpoint"),
         (_is_rdd(inside, files), "a checkpoint of an RDD, which no streaming query has"),
+        (
+            any(_DSTREAMS.fullmatch(one) for one in files),
+            "a checkpoint of DStreams, the older Spark Streaming, which no query reads",
+        ),
+        (
+            any(_FLINK.fullmatch(one) for one in folders)
+            or (_FLINK.fullmatch(name) is not None and "_metadata" in files),
+            "a checkpoint of Flink",
+        ),
         (any(_PART_FILE.match(one) for one in files), "output that Spark has written"),
     )
     return next((what for holds, what in tests if holds), "")
