@@ -33,6 +33,8 @@ _RENAMED = {"time_add": "timestamp_add_interval"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DEEPEST = 60
 _LONGEST = 2_000
+# `x + x`, of an `x` that was made so, and so on: each step doubles the text.
+_MOST = 20_000
 
 
 class Terms:
@@ -90,7 +92,7 @@ class Terms:
             return self.text(tree.children[0], depth + 1)
         if tree.kind in _SYMBOLS and len(tree.children) == 2:  # noqa: PLR2004  two sides
             left, right = (self.text(one, depth + 1) for one in tree.children)
-            return f"({left} {_SYMBOLS[tree.kind]} {right})"
+            return f"({left} {_SYMBOLS[tree.kind]} {right})"[:_MOST]
         match tree.kind:
             case "AttributeReference":
                 found = self._attribute(tree, depth)
