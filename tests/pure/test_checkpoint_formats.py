@@ -104,6 +104,12 @@ COMMITS = {
 }
 
 
+def test_a_sink_is_active_unless_it_says_otherwise() -> None:
+    silent = {key: value for key, value in SINK.items() if key != "isActive"}
+    data = formats.logged(3, {"nextBatchWatermarkMs": 0, "sinkMetadataMap": {"out": silent}})
+    assert commit_log.decode(data) == COMMITS["with sinks"][1]
+
+
 @pytest.mark.parametrize(("data", "expected"), COMMITS.values(), ids=COMMITS)
 def test_a_commit(data: bytes, expected: CommitEntry) -> None:
     assert commit_log.decode(data) == expected

@@ -95,5 +95,5 @@ def _sink(name: str, value: Mapping[str, Json]) -> CommittedSink:
         offset=None if offset == _NO_OFFSET else offset,
         provider=str(value.get("providerName") or ""),
         api_version=str(value.get("apiVersion") or ""),
-        active=value.get("isActive") is True,
+        active=value.get("isActive", True) is True,
     )
