@@ -76,6 +76,17 @@ def test_a_change_at_the_bottom_of_a_deep_expression_is_told() -> None:
     assert summed(1) != summed(2)
 
 
+def nested(innermost: int) -> tuple[str, ...]:
+    """`abs(abs(abs(…)))`."""
+    made = alias(1, *[node("Abs", 1)] * MANY, literal(innermost))
+    return texts(project(made), source(column(0)))
+
+
+def test_a_change_inside_of_many_calls_is_told() -> None:
+    assert nested(1) == nested(1)
+    assert nested(1) != nested(2)
+
+
 def chained(first: int) -> tuple[str, ...]:
     """`withColumn("x", col("x") + …)` in a loop: a plan as deep as the loop is long."""
     steps = [

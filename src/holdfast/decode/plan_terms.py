@@ -32,7 +32,7 @@ _MICROSECONDS = 1_000_000
 # What Spark 4.0 called otherwise.
 _RENAMED = {"time_add": "timestamp_add_interval"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_DEEPEST = 200
+_DEEPEST = 150
 _LONGEST = 2_000
 
 
