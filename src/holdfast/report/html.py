@@ -156,7 +156,8 @@ def _source(shown: SourceSeen) -> str:
     lines = "".join(
         f"<tr><td>{_text(one.partition)}</td><td>{_text(one.start or '-')}</td>"
         f"<td>{_text(one.end or '-')}</td><td>{words.number(one.count)}</td>"
-        f'<td class="{"bad" if one.change in rows.LOST_GROUND else ""}">{one.change.value}</td></tr>'
+        f'<td class="{"bad" if one.change in rows.LOST_GROUND else ""}">{one.change.value}'
+        "</td></tr>"
         for one in rows.partitions(shown.consumed.partitions, _MOST_PARTITIONS)
     )
     names = ("partition", "from", "to", shown.consumed.unit, "")
