@@ -234,6 +234,8 @@ def driver(evidence: Evidence) -> str:
 
 def state(shown: OperatorSeen) -> str:
     """The state of an operator in one line."""
+    if not shown.partitions and not shown.unlisted:
+        return "its state is gone, no batch can be restored"
     counted = "rows unknown"
     if not isinstance(shown.rows, Unknown):
         counted = words.plural(shown.rows, "row")
