@@ -301,3 +301,9 @@ def test_names_that_hold_no_secret_are_left(name: str) -> None:
 )
 def test_secrets_in_other_spellings_and_types_of_columns(given: str, shown: str) -> None:
     assert redact.text(given) == shown
+
+
+def test_what_nobody_sees_is_shown() -> None:
+    assert redact.shown("\ufeffv1 a\u200bb \U0001f468\u200d\U0001f33e") == (
+        r"\ufeffv1 a\u200bb " + "\U0001f468\u200d\U0001f33e"
+    )

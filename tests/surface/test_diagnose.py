@@ -190,3 +190,10 @@ def test_a_finding_goes_on_below_its_code() -> None:
         if re.match(r"[a-z]+ +[A-Z_]+  ", line):
             assert len(line) <= 80
             assert re.match(" {12}[^ ]", lines[at + 1])
+
+
+def test_one_batch_that_is_taken_for_done(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=5, committed=3)
+    (found,) = [o for o in diagnosed(location).findings if o.code is Code.BATCHES_SKIPPED]
+    assert "Batch 3 is planned and not committed, and a start takes it for done" in found.text
+    assert found.remedies[1].startswith("if not, put away `offsets/4`: a start then runs batch 3")

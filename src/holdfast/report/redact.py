@@ -86,8 +86,9 @@ _AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
 _WORDS = frozenset({"null", "true", "false"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
 _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
-# Also what turns the direction of a text, which could make it read as another one.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# Also what turns the direction of a text, which could make it read as another one,
+# or that nobody sees, as a mark of the order of bytes.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _LETTER = re.compile(r"[\w.\-]")
 # No scheme in front: looking for one from every letter of a long text would take for ever. A key
 # of S3 may hold slashes; a number with a slash after it is a port. Without a colon it is a token,
