@@ -518,7 +518,10 @@ def test_markdown_is_a_table_a_ticket_can_show(tmp_path: Path) -> None:
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in facts)
 
 
-@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
 def test_a_terminal_gets_colours_unless_told_not_to(
     tmp_path: Path, variables: Mapping[str, str], *, coloured: bool
 ) -> None:

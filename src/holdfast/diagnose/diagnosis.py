@@ -97,8 +97,10 @@ def _judgement(restart: Restart, findings: list[Finding]) -> Judgement:
     error = restart.error
     if severities & _UNSAFE or (error is not None and not error.unless):
         return Judgement.UNSAFE
+    if isinstance(restart.batch, Unknown) and error is None:
+        return Judgement.UNKNOWN
     if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
-    if isinstance(restart.batch, Unknown) or restart.runs is Runs.UNKNOWN:
+    if restart.runs is Runs.UNKNOWN:
         return Judgement.UNKNOWN
     return Judgement.SAFE

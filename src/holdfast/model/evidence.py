@@ -204,13 +204,15 @@ class SameSource:
 class SourceLog:
     """The folder of one source as a log of files, by its names; `damaged` could not be read.
 
-    Only what a start reads is read: the last compacted entry and those after it.
+    Only what a start reads is read: the last compacted entry and those after it. `partly` are the
+    files of which only the end was read.
     """
 
     of_files: bool
     entries: tuple[Span, ...]
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
+    partly: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,12 +82,12 @@ class StartError:
 class SourceRange:
     """What the batch reads of one source; the end of a new batch is for the source to decide.
 
-    `or_kinds` are other sources that write such offsets, where nothing tells which it is.
+    `or_kinds` are other sources whose offsets look the same.
     """
 
     source: str
     kind: str
-    or_kinds: tuple[str, ...] = ()
+    or_kinds: tuple[str, ...]
     start: Json
     end: "Json | Unknown"
     consumed: Consumed | Unknown

@@ -68,8 +68,3 @@ def json_short(shown: Json) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """A count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def kinds(kind: str, or_kinds: Sequence[str]) -> str:
-    """What a source is, and what else it may be."""
-    return " or ".join((kind, ", ".join(or_kinds))) if or_kinds else kind

@@ -194,7 +194,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ),
         ),
         cures="Restore it. A commit can also be removed: the batch then runs again. An offset entry"
-        " can be removed only if its batch has not reached the sink.",
+        " can be removed alone only if it is the last one and its batch has neither reached the"
+        " sink nor been committed; else with everything after it, in both logs, which reads that"
+        " again.",
     ),
     Code.FILE_UNREADABLE: Explanation(
         meaning="An old entry of a log, or a file of the state, cannot be read, and a start does"

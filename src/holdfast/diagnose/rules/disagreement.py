@@ -62,7 +62,7 @@ def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
         clues=(
             Clue(
                 file=f"offsets/{planned}",
-                expected=f"{len(before.sources)} sources, as in `offsets/{planned - 1}`",
+                expected=f"as many as in `offsets/{planned - 1}`, which are {len(before.sources)}",
                 found=f"{len(end.sources)}",
             ),
         ),

@@ -123,20 +123,22 @@ def _range(seen: Seen) -> str:
 
 
 def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
-    which = f"Batch {first} is" if first == last else f"Batches {first} to {last} are"
+    one = first == last
+    which, them = (f"Batch {first} is", "it") if one else (f"Batches {first} to {last} are", "them")
+    later = f"`offsets/{first + 1}`" + (f" to `offsets/{planned}`" if planned > first + 1 else "")
     return Finding(
         code=Code.BATCHES_SKIPPED,
         severity=Severity.NOTE if held else Severity.LOSES,
-        text=f"{which} planned and not committed, and a start takes them for done: only batch"
-        f" {planned} runs again{'; every sink holds them' if held else ''}.",
+        text=f"{which} planned and not committed, and a start takes {them} for done: only batch"
+        f" {planned} runs again{f'; every sink holds {them}' if held else ''}.",
         clues=(
             Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
         ),
         remedies=(
             f"look whether the sink holds batch {first}; if so, nothing is lost",
             (
-                f"if not, put away `offsets/{first + 1}` to `offsets/{planned}`: a start then runs"
-                f" batch {first} again, and everything after it as new"
+                f"if not, put away {later}: a start then runs batch {first} again, and everything"
+                " after it as new"
             ),
         ),
     )
