@@ -114,7 +114,8 @@ class Batches:
         if self.offset_spans and self.commit_spans:
             planned, committed = self.offset_spans[0].first, self.commit_spans[0].first
             if planned < committed:
-                found.insert(0, Span(first=planned, last=committed - 1))
+                last = min(committed - 1, self.offset_spans[-1].last)
+                found.insert(0, Span(first=planned, last=last))
         return tuple(found)
 
 
