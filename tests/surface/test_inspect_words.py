@@ -133,6 +133,19 @@ def test_the_page_calls_no_batch_pending_whose_time_is_not_known(tmp_path: Path)
     assert '<td class="careful">no commit</td>' in page
 
 
+@pytest.mark.parametrize(("form", "named"), [((), 8), (("--markdown",), 20), (("--html",), 100)])
+def test_all_that_is_not_of_the_checkpoint_is_counted(
+    tmp_path: Path, form: Sequence[str], named: int
+) -> None:
+    location = files.write(tmp_path / "c")
+    for number in range(130):
+        (location / f"part-{number:05}.json").write_text("{}")
+    page = shown(location, *form)
+    assert "ot of this checkpoint" in page
+    assert page.count(".json") == named
+    assert f"and {130 - named} more" in page
+
+
 def test_markdown_shows_the_state_schema() -> None:
     page = shown(JOIN, "--markdown")
     assert "| store | column family | key | value |" in page

@@ -1,7 +1,7 @@
 """Evidence -> Markdown for an incident ticket: the verdict, the nine facts, what stands behind."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Evidence, Known, SourceSeen
@@ -126,15 +126,21 @@ def _rest(evidence: Evidence) -> Iterator[str]:
     yield from ("", "## Files", "", "| kind | files | size |", "|---|---|---|")
     for kind, amount in evidence.files.items():
         yield f"| {kind.value} | {amount.count:,} | {words.size(amount.bytes)} |"
-    if evidence.nested:
-        yield from ("", "## Nested checkpoints", "")
-        yield from (f"- {code(one)}" for one in evidence.nested[:_MOST])
-    if evidence.unreadable:
-        yield from ("", "## Unreadable", "")
-        yield from (f"- {code(o.path)}: {prose(o.reason)}" for o in evidence.unreadable[:_MOST])
-        left = len(evidence.unreadable) - _MOST + evidence.unreadable_more
-        if left > 0:
-            yield f"- and {left:,} more"
+    yield from _listed("Nested checkpoints", [code(one) for one in evidence.nested])
+    unread = [f"{code(one.path)}: {prose(one.reason)}" for one in evidence.unreadable]
+    yield from _listed("Unreadable", unread, evidence.unreadable_more)
+    foreign = [code(one) for one in evidence.foreign]
+    yield from _listed("Not of this checkpoint", foreign, rows.foreign_more(evidence))
+
+
+def _listed(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
+    if not lines:
+        return
+    yield from ("", f"## {title}", "")
+    yield from (f"- {one}" for one in lines[:_MOST])
+    left = max(0, len(lines) - _MOST) + more
+    if left:
+        yield f"- and {left:,} more"
 
 
 def prose(shown: str) -> str:

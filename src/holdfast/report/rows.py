@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import (
     Absent,
     BatchSeen,
@@ -57,6 +58,12 @@ def facts(evidence: Evidence) -> Iterator[FactRow]:
     yield _row("state store provider", provider, named_provider)
     yield _row("Spark version", evidence.spark_version, _held(evidence.spark_version))
     yield _row("restart history", history, starts)
+
+
+def foreign_more(evidence: Evidence) -> int:
+    """How many files that are not of the checkpoint are counted, and not named."""
+    amount = evidence.files.get(FileKind.FOREIGN)
+    return 0 if amount is None else max(0, amount.count - len(evidence.foreign))
 
 
 def kind(shown: SourceSeen | SourceRange) -> str:

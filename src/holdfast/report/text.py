@@ -264,7 +264,8 @@ def _rest(evidence: Evidence) -> Iterator[Line]:
         Part(f"  {words.plural(count, 'file')}, {words.size(total)}: {_kinds(evidence)}"),
     )
     yield from _listed("Nested checkpoints", evidence.nested, Style.CAREFUL)
-    yield from _listed("Not of this checkpoint", evidence.foreign, Style.DIM)
+    foreign, more = evidence.foreign, rows.foreign_more(evidence)
+    yield from _listed("Not of this checkpoint", foreign, Style.DIM, more=more)
     unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
     yield from _listed("Unreadable", unread, Style.BAD, more=evidence.unreadable_more)
 
