@@ -181,7 +181,7 @@ def _both_logs_deleted_and_the_rest_kept(folder: Path) -> Diagnosis:
     assert said.level is Level.CAREFUL
     assert said.text == (
         "no batch is planned: it has not begun, or its logs were deleted; `sources/0` has what a"
-        " source kept of an earlier start"
+        " source kept of a start"
     )
     found = diagnosed(location)
     assert found.judgement is Judgement.UNDEFINED

@@ -83,8 +83,9 @@ def _unidentified(evidence: Evidence) -> Iterator[str]:
 def _half_emptied(evidence: Evidence) -> Iterator[str]:
     """A source keeps something only when a batch is planned, or is about to be."""
     batches = evidence.batches
-    if batches.last_planned is None and batches.last_committed is None and evidence.source_logs:
-        yield f"`sources/{min(evidence.source_logs)}` has what a source kept of an earlier start"
+    begun = batches.last_planned is not None or batches.last_committed is not None
+    if evidence.source_logs and not begun and not batches.unlisted:
+        yield f"`sources/{min(evidence.source_logs)}` has what a source kept of a start"
 
 
 def _unread(evidence: Evidence) -> list[str]:
