@@ -647,3 +647,30 @@ def test_diagnosing_changes_nothing(tmp_path: Path) -> None:
     before = stamps(location)
     diagnosed(location)
     assert stamps(location) == before
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "found"),
+    [
+        ({"orders": {"0": 30}}, Code.KAFKA_PARTITION_GONE, ["an offset of orders-1: none"]),
+        ({"other": {"0": 7}}, Code.KAFKA_PARTITION_GONE, ["orders-0: none", "orders-1: none"]),
+        (
+            {"orders": {"0": 30, "1": 3}},
+            Code.KAFKA_TOPIC_RECREATED,
+            ["20 or later in orders-1: 3"],
+        ),
+    ],
+)
+def test_a_range_that_kafka_does_not_have_stops_the_batch_that_runs_again(
+    tmp_path: Path, end: Json, code: Code, found: list[str]
+) -> None:
+    """As Spark 4.1 did with a real broker; after the commit it does not look at the range again."""
+    location = reading(tmp_path / "c", [{"orders": {"0": 20, "1": 20}}, end])
+    assert codes(diagnosed(location)) == set()
+    (location / "commits/1").unlink()
+    told = diagnosed(location)
+    assert codes(told) == {code, Code.PENDING_BATCH}
+    assert told.judgement is Judgement.UNSAFE
+    clues = [f"{clue.expected}: {clue.found}" for clue in told.findings[0].clues]
+    assert all(clue.endswith(one) for clue, one in zip(clues, found, strict=True))
+    assert "`failOnDataLoss`" in told.findings[0].remedies[0]
