@@ -13,7 +13,7 @@ from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
 from tests.diagnosing import codes, diagnosed, late, reading, reading_files, recorded, timed
 from tests.golden import FOLDER
-from tests.looking import NOW_MS, stamps
+from tests.looking import NOW_MS, evidence, stamps
 
 from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
@@ -23,6 +23,8 @@ from holdfast.model.json import Json, canonical
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.restart import Runs, SinkAct, Stage
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.verdict import Level
+from holdfast.report import verdict
 
 Make = Callable[[Path], Diagnosis]
 CASES: dict[str, tuple[set[Code], Make]] = {}
@@ -157,6 +159,22 @@ def _state_and_no_logs(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=0, committed=0)
     (location / "commits/notes.txt").write_text("a stray file")
     return diagnosed(location)
+
+
+@_shows(Code.LOGS_GONE)
+def _both_logs_deleted_and_the_rest_kept(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    for log in ("offsets", "commits"):
+        shutil.rmtree(location / log)
+    said = verdict.of(evidence(location))
+    assert said.level is Level.CAREFUL
+    assert said.text == (
+        "no batch is planned: it has not begun, or its logs were deleted; `sources/0` has what a"
+        " source kept of an earlier start"
+    )
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNDEFINED
+    return found
 
 
 @_shows(Code.ENTRY_UNREADABLE)
@@ -318,6 +336,26 @@ def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
     entry = (location / "offsets/2").read_text().replace('"logOffset":2', '"logOffset":0')
     (location / "offsets/2").write_text(entry)
     return diagnosed(location)
+
+
+@_shows(Code.SOURCE_NOT_REPLAYABLE)
+def _numbers_of_a_socket(folder: Path) -> Diagnosis:
+    """As a socket writes them; a rate source keeps when it began."""
+    location = reading(folder / "c", [4, 9, 12])
+    rate = shutil.copytree(location, folder / "rate/c")
+    (rate / "sources/0").mkdir(parents=True)
+    (rate / "sources/0/0").write_text("v1\n1767225600000")
+    kept = diagnosed(rate)
+    assert not codes(kept)
+    assert [(one.kind, one.or_kinds) for one in kept.restart.ranges] == [("rate", ())]
+    told = shutil.copytree(location, folder / "told/c")
+    recorded(told, sources=["TextSocketV2[host: 127.0.0.1, port: 9999]"])
+    assert diagnosed(told).judgement is Judgement.UNSAFE
+    recorded(told, sources=["RateStreamV2[rowsPerSecond=1]"])
+    assert not codes(diagnosed(told))
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNDEFINED
+    return found
 
 
 @_shows(Code.PENDING_BATCH, Code.SOURCE_FILES_GONE)
@@ -530,9 +568,15 @@ def _a_copy_beside_it(folder: Path) -> Diagnosis:
 
 @_shows(Code.CHECKPOINT_NESTED)
 def _a_checkpoint_inside(folder: Path) -> Diagnosis:
+    """Spark takes no notice of them; each is counted."""
     location = files.write(folder / "c")
-    files.write(location / "inner")
-    return diagnosed(location)
+    for number in range(6):
+        files.write(location / f"inner{number}")
+    found = diagnosed(location)
+    assert found.judgement is Judgement.SAFE
+    (nested,) = (one for one in found.findings if one.code is Code.CHECKPOINT_NESTED)
+    assert nested.text.startswith("6 other checkpoints lie inside this one")
+    return found
 
 
 @_shows(Code.ASYNC_TURNED_OFF, Code.OFFSET_BEFORE_MISSING, Code.OFFSET_GAP, Code.COMMIT_GAP)

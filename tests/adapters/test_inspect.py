@@ -75,7 +75,7 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
 @pytest.mark.parametrize(
     ("planned", "committed", "level", "said"),
     [
-        (0, 0, Level.GOOD, "not started"),
+        (0, 0, Level.GOOD, "no batch is planned: it has not begun, or its logs were deleted"),
         (3, 3, Level.GOOD, "at rest: batch 2 is committed"),
         (3, 2, Level.CAREFUL, "batch 2 is planned and not committed"),
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
@@ -231,7 +231,7 @@ def test_reasons_are_those_of_what_is_there(tmp_path: Path) -> None:
         " refuses to start"
     )
     assert first.source_offsets == Absent(
-        reason="the offset log is empty: no batch was ever planned"
+        reason="the offset log is empty: no batch is planned, or its entries were deleted"
     )
     assert later.source_offsets == Absent(reason="the offset log is empty")
 

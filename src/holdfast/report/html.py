@@ -251,7 +251,7 @@ def _rest(evidence: Evidence) -> Iterator[str]:
     if evidence.nested:
         yield _section("Nested checkpoints", _list(evidence.nested))
     if evidence.foreign:
-        yield _section("Files that are not Spark's", _list(evidence.foreign))
+        yield _section("Files that are not of this checkpoint", _list(evidence.foreign))
     if evidence.unreadable:
         unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
         more = [f"and {evidence.unreadable_more:,} more"] if evidence.unreadable_more else []

@@ -263,7 +263,7 @@ def _rest(evidence: Evidence) -> Iterator[Line]:
         Part(f"  {words.plural(count, 'file')}, {words.size(total)}: {_kinds(evidence)}"),
     )
     yield from _listed("Nested checkpoints", evidence.nested, Style.CAREFUL)
-    yield from _listed("Not Spark's", evidence.foreign, Style.DIM)
+    yield from _listed("Not of this checkpoint", evidence.foreign, Style.DIM)
     unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
     yield from _listed("Unreadable", unread, Style.BAD, more=evidence.unreadable_more)
 

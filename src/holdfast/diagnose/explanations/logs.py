@@ -147,9 +147,28 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore the folder. Without it, only a new checkpoint is left, over a sink that was"
         " cleared.",
     ),
+    Code.LOGS_GONE: Explanation(
+        meaning="Neither log has an entry, and a source has left what it keeps: the log of a file"
+        " source, or where Kafka began.",
+        causes="Somebody deleted `offsets` and `commits` and left the rest; or the first start was"
+        " cut short after its source had looked for data, and before the batch was planned.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "begins at batch 0 without a warning: a file source gives every file that its"
+                    " log lists as one batch, Kafka begins where it first began, whatever"
+                    " `startingOffsets` says; the query id is the old one, by which a Delta sink"
+                    " passes over batches that it has"
+                ),
+            ),
+        ),
+        cures="Restore both folders. A new beginning needs a whole new checkpoint, and a sink that"
+        " was cleared.",
+    ),
     Code.LOCATION_NOT_EMPTY: Explanation(
-        meaning="No batch was ever planned, and there are files in `offsets`, `commits` or"
-        " `state` all the same.",
+        meaning="No batch is planned, and there are files in `offsets`, `commits` or `state` all"
+        " the same.",
         causes="Somebody emptied a log and left the rest, or copied something into the folder.",
         spark=(
             ("3.5, 4.0", "begins at batch 0, on top of whatever state is there"),
