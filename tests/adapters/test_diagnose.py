@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
-from tests.diagnosing import codes, diagnosed, late, reading, reading_files, recorded, timed
+from tests.diagnosing import V4_1, codes, diagnosed, late, reading, reading_files, recorded, timed
 from tests.golden import FOLDER
 from tests.looking import NOW_MS, evidence, stamps
 
@@ -706,3 +706,54 @@ def test_diagnosing_changes_nothing(tmp_path: Path) -> None:
     before = stamps(location)
     diagnosed(location)
     assert stamps(location) == before
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "found"),
+    [
+        ({"orders": {"0": 30}}, Code.KAFKA_PARTITION_GONE, ["an offset of orders-1: none"]),
+        ({"other": {"0": 7}}, Code.KAFKA_PARTITION_GONE, ["orders-0: none", "orders-1: none"]),
+        (
+            {"orders": {"0": 30, "1": 3}},
+            Code.KAFKA_TOPIC_RECREATED,
+            ["20 or later in orders-1: 3"],
+        ),
+    ],
+)
+def test_a_range_that_kafka_does_not_have_stops_the_batch_that_runs_again(
+    tmp_path: Path, end: Json, code: Code, found: list[str]
+) -> None:
+    """As Spark 4.1 did with a real broker; after the commit it does not look at the range again."""
+    location = reading(tmp_path / "c", [{"orders": {"0": 20, "1": 20}}, end])
+    assert codes(diagnosed(location)) == set()
+    (location / "commits/1").unlink()
+    told = diagnosed(location)
+    assert codes(told) == {code, Code.PENDING_BATCH}
+    assert told.judgement is Judgement.UNSAFE
+    clues = [f"{clue.expected}: {clue.found}" for clue in told.findings[0].clues]
+    assert all(clue.endswith(one) for clue, one in zip(clues, found, strict=True))
+    assert "`failOnDataLoss`" in told.findings[0].remedies[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "spark", "told"),
+    [
+        ("", V4_1, True),
+        ("4.1.1", V4_1, True),
+        ("4.1.3", V4_1, False),
+        ("4.1.1", SparkVersion(4, 2), False),
+    ],
+)
+def test_a_batch_of_kafka_that_runs_again_ends_4_1_once(
+    tmp_path: Path, version: str, spark: SparkVersion, *, told: bool
+) -> None:
+    """As 4.1.1 did with a real broker, with every trigger; 4.1.3 asks before it reports."""
+    location = files.write(tmp_path / "c", planned=3, committed=2)
+    if version:
+        recorded(location, spark_version=version)
+    (found,) = [
+        one for one in diagnosed(location, spark=spark).findings if one.code is Code.PENDING_BATCH
+    ]
+    assert any("`NullPointerException`" in one for one in found.remedies) is told
+    rest = diagnosed(files.write(tmp_path / "rest"))
+    assert all("NullPointer" not in one for finding in rest.findings for one in finding.remedies)

@@ -141,6 +141,7 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         "o.a.k.c.errors.SaslAuthenticationException: Authentication failed",
         "groupByKey: 7, primaryKey=id, client.key: no such file",
         "file:///in/token_type=refresh/a.json",
+        "as in `--storage azure_storage_account_key=…`, or",
         "/lake/auth-events: expected storage that lasts, s3://b/tokens: No such file",
         'drop("token"), col("password"), ["token", "user"], ("user", "token")',
         'password authentication failed for user "u"',

@@ -13,7 +13,7 @@ import pytest
 from tests import checkpoint_files as files
 from tests.commands import holdfast, on_terminal
 from tests.diagnosing import timed
-from tests.golden import golden
+from tests.golden import FOLDER, golden
 from tests.json_schema import problems
 
 from holdfast.decode import lease as lease_format
@@ -303,3 +303,14 @@ def test_a_folder_that_was_removed_is_said_to_be(
     done = holdfast("inspect", "c")
     assert done.returncode == 2
     assert done.stderr.startswith("LOCATION_MISSING: expected a folder that `c` begins at, found")
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_rows_of_a_folder_go_on_further_in(columns: int) -> None:
+    command = [sys.executable, "-m", "holdfast", "inspect", str(FOLDER / "4.1.4/kafka")]
+    shown = on_terminal(command, "stdout", {"NO_COLOR": "1"}, columns=columns)
+    lines = shown[shown.index("  checkpoint ") :].splitlines()
+    begun = [line for line in lines if re.match("  [^ ]", line)]
+    assert [line.split()[0] for line in begun] == ["checkpoint", "checkpoint"]
+    assert all(re.match(" {4}[^ ]", one) for one in lines if one not in begun)
+    assert "" not in (line.strip() for line in lines)

@@ -83,7 +83,7 @@ _TYPE = re.compile(
 # Nor is what is said of a path: `/lake/tokens: permission denied`.
 _TOLD = re.compile(r": +[A-Za-z]+ [A-Za-z]")
 _AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
-_WORDS = frozenset({"null", "true", "false"})
+_WORDS = frozenset({"null", "true", "false", "…"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
 _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
 # Also what turns the direction of a text, which could make it read as another one,

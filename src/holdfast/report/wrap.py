@@ -27,7 +27,7 @@ def _broken(line: Line, width: int) -> Iterator[Line]:
     for part in line:
         for found in _WORD.finditer(part.text):
             word = found[0]
-            if begun and used + columns.width(word.rstrip()) > width:
+            if begun and word.strip() and used + columns.width(word.rstrip()) > width:
                 yield tuple(current)
                 word = word.lstrip()
                 # Further to the left is better than broken by the terminal.
@@ -43,9 +43,7 @@ def _indent(line: Line, width: int) -> int:
     """Where a line goes on: below what follows its label, or a step further in than it began."""
     first = line[0]
     label = first.style is Style.HEAD or not first.text.strip() or first.text.endswith("  ")
-    if len(line) > 1 and label:
-        below = len(first.text)
-    else:
-        text = "".join(part.text for part in line)
-        below = len(text) - len(text.lstrip()) + _STEP
-    return below if below <= width // 2 else _STEP
+    text = "".join(part.text for part in line)
+    further = len(text) - len(text.lstrip()) + _STEP
+    below = len(first.text) if len(line) > 1 and label else further
+    return next((one for one in (below, further) if one <= width // 2), _STEP)

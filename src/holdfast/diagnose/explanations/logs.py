@@ -24,6 +24,13 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
             (
+                "4.1.0 to 4.1.2",
+                (
+                    "the same; if it reads Kafka, it then ends with a `NullPointerException`, when"
+                    " it reports on the batch that it has just committed. The next start goes on"
+                ),
+            ),
+            (
                 "2.3 to 4.3 in continuous mode",
                 (
                     "begins at the end of the last committed epoch, reads on as far as there is"

@@ -220,7 +220,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
     ),
     Code.KAFKA_PARTITION_GONE: Explanation(
-        meaning="A partition in the offsets is not in the cluster.",
+        meaning="A partition in the offsets is not in the cluster, or was not when the batch that"
+        " runs again was planned.",
         causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
         spark=((_ALL, "with `failOnDataLoss=true` stops; with `false` leaves it out"),),
         cures="Point it at the right cluster, or start with a new checkpoint.",

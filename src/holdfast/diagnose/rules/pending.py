@@ -5,14 +5,22 @@ it for done. Of Kinesis only the beginning is logged. In continuous mode Spark r
 came after the last commit.
 """
 
+import re
 from collections.abc import Iterator
 
 from holdfast.diagnose import epochs, spark_errors, unpinned
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Batches
+from holdfast.model.evidence import Batches, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct
+from holdfast.model.source_offset import KafkaOffset
+from holdfast.model.spark_version import SparkVersion
+
+_LOOK = "look whether the sink holds rows of batch {} before it is started"
+_V4_1 = SparkVersion(4, 1)
+_OF_4_1 = re.compile(r"4\.1\.(\d{1,3})\b.*")
+_LAST = 2
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -109,10 +117,23 @@ def _pending(seen: Seen, planned: int) -> Finding:
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=() if exact else (
-            f"look whether the sink holds rows of batch {planned} before it is started",
-        ),
-    )  # fmt: skip
+        remedies=(*([] if exact else [_LOOK.format(planned)]), *_once_more(seen)),
+    )
+
+
+def _once_more(seen: Seen) -> Iterator[str]:
+    """What Spark 4.1 was seen to do with Kafka: it reports on the batch what it has not asked for.
+
+    The patch version is known only where something tells of the runs.
+    """
+    told = seen.evidence.spark_version
+    patch = _OF_4_1.fullmatch(told.value) if isinstance(told, Known) else None
+    kafka = any(isinstance(one.offset, KafkaOffset) for one in seen.evidence.sources)
+    if kafka and seen.restart.starting.spark == _V4_1 and not (patch and int(patch[1]) > _LAST):
+        yield (
+            "of Spark 4.1.0 to 4.1.2 expect that it commits this batch and then ends with a"
+            " `NullPointerException`, as it does once with Kafka: start it once more"
+        )
 
 
 def _range(seen: Seen) -> str:
