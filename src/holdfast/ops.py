@@ -166,14 +166,13 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     debug: bool,
 ) -> "StateShown":
     """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
-    from holdfast.gather import looking, progress, showable, stores, tree  # noqa: PLC0415  loads it
+    from holdfast.gather import listing, looking, progress, showable, stores  # noqa: PLC0415
     from holdfast.gather import state as states  # noqa: PLC0415
     from holdfast.gather.told import History  # noqa: PLC0415
     from holdfast.run import state as reading  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
-    listed = tree.folded(found.place.reader, found.top)
-    progress.caught_up(found.place.reader, listed)
+    listed = listing.folded(found.place.reader, found.top)
     asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
     showable.require_listed(asked, listed)
     logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())

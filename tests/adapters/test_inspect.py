@@ -22,7 +22,7 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import progress, tree
+from holdfast.gather import listing, progress
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import (
@@ -37,7 +37,6 @@ from holdfast.model.evidence import (
 from holdfast.model.source_offset import Change
 from holdfast.model.verdict import Level
 from holdfast.report import verdict
-from holdfast.storage import Children, open_reader
 
 
 def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Path) -> None:
@@ -531,7 +530,7 @@ def test_a_checkpoint_that_is_being_written_is_never_seen_ahead_of_itself(tmp_pa
             assert planned is not None
             assert committed is not None
             assert committed <= planned
-            assert {one.reason for one in found.unreadable} <= {progress.GONE}
+            assert {one.reason for one in found.unreadable} <= {listing.TOO_FAST}
             rendered(found)
     finally:
         ended.set()
@@ -561,23 +560,6 @@ def test_entries_that_a_running_query_removes_are_not_unreadable(tmp_path: Path)
         ended.set()
         writer.join()
     assert [one for found in looks for one in found.unreadable] == []
-
-
-def test_a_log_that_has_moved_on_between_two_looks_is_listed_again(tmp_path: Path) -> None:
-    location = files.write(tmp_path / "c", planned=5, committed=5)
-    reader = open_reader(str(location))
-    top = reader.children("")
-    assert isinstance(top, Children)
-    listed = tree.folded(reader, top)
-    shutil.rmtree(location)
-    files.write(location, planned=30, committed=29, first=20)
-    entries = progress.entries(reader, listed)
-    assert entries.unreadable == ()
-    assert (min(entries.offsets), max(entries.offsets)) == (20, 29)
-    assert progress.batches(listed).pending == (29,)
-    shutil.rmtree(location)
-    gone = {one.path: one.reason for one in progress.entries(reader, listed).unreadable}
-    assert gone["offsets/29"] == gone["commits/28"] == progress.GONE
 
 
 def test_a_checkpoint_that_vanishes_while_it_is_read_is_reported(tmp_path: Path) -> None:

@@ -174,6 +174,14 @@ def test_of_a_batch_that_ran_again_with_other_rows_the_later_run_counts(tmp_path
     assert found.timeline[1].rows == 40
 
 
+def test_of_a_log_of_many_batches_only_those_of_the_offset_log_are_kept(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=30, committed=30, first=20)
+    runs = [{"batchId": batch, **_sourced(batch + 1)} for batch in range(40)]
+    found = evidence(location, event_log=_log_of(tmp_path / "log", runs))
+    assert set(found.recorded_ends) == set(range(20, 30))
+    assert [one.rows for one in found.timeline] == list(range(21, 31))
+
+
 def test_a_long_line_of_an_event_log_takes_no_longer_in_small_blocks() -> None:
     chunk = b"x" * (32 << 10)
     begun = time.perf_counter()

@@ -11,7 +11,7 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import Golden, golden
 from tests.looking import evidence
 
-from holdfast.gather import looking, spans, tree
+from holdfast.gather import listing, looking, spans, tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
@@ -313,7 +313,7 @@ def test_the_share_of_the_folders_that_were_listed_is_told(tmp_path: Path) -> No
     files.state(location, range(1, 4), partitions=4)
     told: list[tuple[int, float]] = []
     found = looking.checkpoint_at(str(location), {})
-    tree.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
+    listing.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
     seen, shares = zip(*told, strict=True)
     assert list(seen) == sorted(seen)
     assert list(shares) == sorted(shares)

@@ -18,7 +18,7 @@ from holdfast import Pipeline, ops, sinks, sources
 from holdfast.diagnose import unseen
 from holdfast.diagnose.check import checked
 from holdfast.errors import LocationForbidden
-from holdfast.gather import looking, showable, tree
+from holdfast.gather import listing, looking, showable
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
 from holdfast.model.finding import Change, Code, Judgement, NotAssessed
@@ -269,7 +269,7 @@ def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
 
     def look() -> None:
         found = looking.checkpoint_at(str(location), {})
-        showable.require_listed(asked, tree.folded(found.place.reader, found.top))
+        showable.require_listed(asked, listing.folded(found.place.reader, found.top))
 
     (location / path).chmod(LOCKED)
     with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):

@@ -12,6 +12,7 @@ from tests.looking import evidence
 from holdfast.gather import snapshots, stores
 from holdfast.gather.folds import Store
 from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Span
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.storage import open_reader
@@ -50,7 +51,8 @@ def test_a_snapshot_whose_files_are_gone_cannot_be_loaded(tmp_path: Path) -> Non
     assert condition(found) == "UNCATEGORIZED"
     assert found.restart.state[0].missing == ("state/0/1",)
     seen = evidence(location)
-    assert [one.path for one in seen.unreadable] == ["state/0/1/6.zip"]
+    assert [one.path for one in seen.unreadable] == [f"state/0/1/{n}.zip" for n in range(6, 0, -1)]
+    assert seen.operators[0].restorable == ()
     assert "which is not there" in seen.unreadable[0].reason
     assert isinstance(seen.operators[0].rows, Unknown)
 
@@ -64,6 +66,28 @@ def test_a_snapshot_whose_file_has_another_size_cannot_be_loaded(tmp_path: Path)
     (unread,) = evidence(location).unreadable
     assert unread.path.startswith("state/0/1/SSTs/")
     assert unread.reason.endswith(", as `6.zip` says")
+
+
+def test_a_batch_whose_snapshot_lacks_a_file_cannot_be_restored(tmp_path: Path) -> None:
+    location = copied("4.1", "aggregate-rocksdb", tmp_path / "c")
+    assert [(one.first, one.last) for one in batches_of(location)] == [(0, 5)]
+    (lost,) = (location / "state/0/0/SSTs").glob("000008-*.sst")
+    lost.unlink()
+    assert [(one.first, one.last) for one in batches_of(location)] == [(4, 5)]
+    found = diagnosed(location, spark=V4_1)
+    assert found.judgement is Judgement.SAFE
+    (location / "state/0/0/6.zip").unlink()
+    found = diagnosed(location, spark=V4_1)
+    assert condition(found) == "CANNOT_READ_STREAMING_STATE_FILE"
+    (told,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert told.clues[0].file == "state/0/0", "what is damaged there is not what is missing"
+
+
+def batches_of(location: Path) -> tuple[Span, ...]:
+    """The batches that can be restored."""
+    restorable = evidence(location).operators[0].restorable
+    assert isinstance(restorable, tuple)
+    return restorable
 
 
 @pytest.mark.parametrize("version", ["3.5", "4.0", "4.1", "4.2", "4.3"])

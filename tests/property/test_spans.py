@@ -1,5 +1,6 @@
 """Spans hold the same ids as a set, and what can be restored is what a replay can reach."""
 
+import random
 from itertools import pairwise
 
 from hypothesis import given
@@ -34,6 +35,23 @@ def test_spans_are_a_set(portions: list[list[int]]) -> None:
         assert (number in held) is (number in expected)
         below = [one for one in expected if one < number]
         assert held.before(number) == max(below, default=None)
+
+
+def test_ids_come_in_any_order_and_none_is_lost() -> None:
+    """As a file system lists a long folder: in portions, each from all over the log."""
+    count = 60_000
+    ids = list(range(5, 5 + count))
+    random.Random(7).shuffle(ids)
+    held = Spans()
+    for start in range(0, count, 4096):
+        held.add(ids[start : start + 4096])
+    assert list(held) == [Span(first=5, last=4 + count)]
+    held.add(list(range(100_000, 100_000 + 40_000, 2)))
+    assert (held.first, held.last) == (5, 139_998)
+    assert (100_001 in held, 100_002 in held, held.before(100_002)) == (False, True, 100_000)
+    assert len(list(held)) == spans.MOST
+    held.forget_after(100_003)
+    assert [(one.first, one.last) for one in held][-2:] == [(100_000, 100_000), (100_002, 100_002)]
 
 
 @given(_IDS, _IDS)

@@ -1,6 +1,8 @@
 """Rows of state, through real Spark, from checkpoints that it wrote and that stay untouched."""
 
 import json
+import random
+import re
 import shutil
 import time
 from collections import Counter
@@ -13,7 +15,7 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import stamps
 
 from holdfast.errors import StateUnreadable
-from holdfast.gather import looking, progress, showable, stores, tree
+from holdfast.gather import listing, looking, progress, showable, stores, tree
 from holdfast.gather import state as states
 from holdfast.gather.told import History
 from holdfast.model.evidence import OperatorSeen
@@ -26,7 +28,7 @@ _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
     """A checkpoint, what its names say, and its operators."""
     found = looking.checkpoint_at(str(place), {})
-    listed = tree.folded(found.place.reader, found.top)
+    listed = listing.folded(found.place.reader, found.top)
     logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
     return found, listed, states.seen(found.place.reader, listed, logged).operators
 
@@ -186,6 +188,45 @@ def test_what_is_refused_without_spark_is_what_spark_cannot_read(
             expected = _answers(lambda: showable.batch(asked, listed, operators[0]))  # noqa: B023
             found = _answers(lambda: read(spark, place, batch=batch, changes=changes))  # noqa: B023
             assert found == expected, (batch, changes)
+
+
+_DAMAGEABLE = (
+    "aggregate-rocksdb",
+    "checkpoint-format-2-changelog",
+    "checkpoint-format-2-rocksdb",
+    "join-inner-hdfs",
+    "purged-hdfs",
+    "purged-rocksdb",
+    "snapshots-changelog",
+    "snapshots-hdfs",
+    "tws-rows-changelog",
+)
+_FILE = re.compile(r"(offsets|commits)/\d+|state/.*\.(delta|snapshot|zip|changelog|sst|log)")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(24))
+def test_a_batch_is_restorable_if_spark_reads_it_also_after_damage(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    place = tmp_path / "c"
+    shutil.copytree(scenario(chance.choice(_DAMAGEABLE)).checkpoint, place)
+    inside = {str(one.relative_to(place)): one for one in place.rglob("*") if one.is_file()}
+    for path in chance.sample([one for one in inside if _FILE.fullmatch(one)], 2):
+        for checksum in (f".{inside[path].name}.crc", f"{inside[path].name}.crc"):
+            inside[path].with_name(checksum).unlink(missing_ok=True)
+        if path.startswith("state/") and chance.random() < 0.3:
+            inside[path].write_bytes(b"")
+        else:
+            inside[path].unlink()
+    _, listed, operators = looked(place)
+    for batch in range((listed.commits.ids.last or 0) + 2):
+        restorable = operators[0].restorable
+        assert isinstance(restorable, tuple)
+        expected = any(one.first <= batch <= one.last for one in restorable)
+        found = _answers(lambda: read(spark, place, batch=batch))  # noqa: B023
+        assert found == expected, batch
 
 
 def _answers(ask: Callable[[], object]) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from holdfast.decode import names
 from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Absent, Evidence, OperatorSeen, StoreSeen, UnreadableFile
@@ -22,6 +23,7 @@ _V4_0, _V4_3 = SparkVersion(4, 0), SparkVersion(4, 3)
 REPAIRS = SparkVersion(4, 2)
 _MOST_REPLAYED = 500
 _CHANGES = (".delta", ".changelog")
+_SNAPSHOTS = (".snapshot", ".zip")
 _ONLY_4_0 = 2
 _SECOND = 2
 _VERSION = re.compile(r"\d{1,18}(?=[._])")
@@ -142,7 +144,7 @@ def _unreadable(file: UnreadableFile, spark: SparkVersion, batch: BatchId) -> St
 
 def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
     condition = _condition(evidence, spark, load)
-    why = "".join(f": {one.told}" for one in damaged(evidence, load.missing[0])[:1])
+    why = "".join(f": {one.told}" for one in stopping(evidence, load, load.missing[0])[:1])
     told = f"version {load.version} of the state cannot be put together in `{load.missing[0]}`"
     return StartError(
         stage=Stage.WRITING,
@@ -186,7 +188,7 @@ def _condition(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> str:
     rocksdb = "RocksDB" in evidence.settings.get(_PROVIDER, "")
     # That of a change, also where RocksDB keeps none.
     missing = "CANNOT_READ_STREAMING_STATE_FILE" if rocksdb else "CANNOT_READ_DELTA_FILE_NOT_EXISTS"
-    unread = [one.path for one in damaged(evidence, load.missing[0])]
+    unread = [one.path for one in stopping(evidence, load, load.missing[0])]
     if not unread:
         return missing
     repairs = spark >= REPAIRS and (not rocksdb or FileKind.STATE_CHANGELOG in evidence.files)
@@ -206,6 +208,27 @@ def _in_reach(evidence: Evidence, load: StateLoad) -> bool:
         if folder(operator.operator, store.partition, store.store) == load.missing[0]
         for span in store.snapshots
     )
+
+
+def stopping(evidence: Evidence, load: StateLoad, store: str) -> tuple[UnreadableFile, ...]:
+    """The damaged files of a store, but for snapshots that are not the newest: none is loaded."""
+    whole = [
+        span.last
+        for operator in evidence.operators
+        for one in operator.stores
+        if folder(operator.operator, one.partition, one.store) == store
+        for span in one.snapshots
+        if span.first <= load.version
+    ]
+    found = [(one, _snapshot(one)) for one in damaged(evidence, store)]
+    newest = max((n for _, n in found if n is not None and n <= load.version), default=0)
+    newest = max([newest, *(min(last, load.version) for last in whole)])
+    return tuple(one for one, n in found if n is None or n >= newest)
+
+
+def _snapshot(file: UnreadableFile) -> int | None:
+    """The version of a snapshot; None for any other file."""
+    return names.classify(file.path).number if file.path.endswith(_SNAPSHOTS) else None
 
 
 def damaged(evidence: Evidence, store: str) -> tuple[UnreadableFile, ...]:

@@ -7,7 +7,16 @@ which after a purge or with asynchronous progress tracking is not always the num
 from dataclasses import dataclass
 
 from holdfast.errors import BatchMissing, LocationForbidden
-from holdfast.gather import history, leaves, origins, progress, runs, source_files, timeline
+from holdfast.gather import (
+    history,
+    leaves,
+    listing,
+    origins,
+    progress,
+    runs,
+    source_files,
+    timeline,
+)
 from holdfast.gather.evidence import Place, query_id, silent
 from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
@@ -50,13 +59,12 @@ def between(
 def _listed(place: Place, top: Children) -> Tree:
     tree = Tree(folders=set(top.folders))
     tree.add(Portion(folder="", files=[one for one in top.files if one.name == "metadata"]))
-    wanted = [name for name in ("offsets", "commits", "sources") if name in top.folders]
-    for found in place.reader.walk(wanted):
+    listing.logs(place.reader, tree)
+    for found in place.reader.walk(["sources"] if "sources" in top.folders else []):
         if isinstance(found, Portion):
             tree.add(found)
         else:
             tree.refuse(found)
-    progress.caught_up(place.reader, tree)
     return tree
 
 
@@ -118,7 +126,7 @@ def _told(place: Place, tree: Tree, event_log: EventLog | None) -> _Told:
     own_id = query_id(place.reader, tree)
     wanted = own_id.value if isinstance(own_id, Known) else None
     logged = event_log.events if event_log else None
-    found = history.of(recorded.events, logged, wanted, place.url)
+    found = history.of(recorded.events, logged, wanted, place.url, ())
     return _Told(sources=found.sources, silent=tuple(silent(event_log, found)))
 
 

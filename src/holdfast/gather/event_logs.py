@@ -64,7 +64,18 @@ def at(place: str, storage: Mapping[str, str]) -> EventLog:
             "expected an event log, found an empty text",
             hint="a variable of the shell may be unset; name a file or a folder",
         )
-    return EventLog(place=urls.canonical(place), events=events(place, storage))
+    return EventLog(place=urls.canonical(place), events=_Events(place, storage))
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The events of the logs at a place, read anew each time."""
+
+    place: str
+    storage: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[Told]:
+        return events(self.place, self.storage)
 
 
 def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:

@@ -1,8 +1,9 @@
 """Stage 2: one checkpoint -> Evidence. Reads only.
 
 The order of the looks is the argument. Names are listed first, because only they tell which
-entries there are. The logs are then followed to their ends, because a running query has gone on
-since. Only then are entries read, the newest of each log.
+entries there are: those of the logs before the others, so that all are of one moment. Only then
+are entries read, the newest of each log. Where a running query has removed by now what was listed
+first, all is looked at again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from holdfast.gather import (
     facts,
     leaves,
     ledgers,
+    listing,
     origins,
     progress,
     runs,
@@ -36,7 +38,7 @@ from holdfast.model.evidence import (
 )
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry, Unreadable
-from holdfast.storage import Children, Missing, Piece, Reader
+from holdfast.storage import Children, Missing, Piece, Reader, Refused
 
 if TYPE_CHECKING:
     from holdfast.gather.history import EventLog
@@ -67,9 +69,7 @@ def evidence(
     told: tree.Told = tree.unheard,
 ) -> Evidence:
     """What can be said of the checkpoint, given what lies directly in it."""
-    found = tree.folded(place.reader, top, told)
-    progress.caught_up(place.reader, found)
-    seen = _looked(place, found, event_log)
+    found, seen = _of_one_moment(place, top, event_log, told)
     latest = _latest(seen.entries)
     bare = progress.keeps_no_commits(found, latest[1] if latest else None)
     epochs = progress.are_epochs(seen.entries.offsets)
@@ -111,12 +111,32 @@ def evidence(
     )
 
 
+def _of_one_moment(
+    place: Place,
+    top: Children,
+    event_log: "EventLog | None",
+    told: tree.Told,
+    looks: int = listing.MOST_LOOKS,
+) -> tuple[tree.Tree, facts.Seen]:
+    """What was seen; where the query is too fast, as if its offset log could not be listed."""
+    found = listing.folded(place.reader, top, told)
+    seen = _looked(place, found, event_log)
+    if not listing.passed(place.reader, found):
+        return found, seen
+    if looks > 1:
+        again = place.reader.children("")
+        top = again if isinstance(again, Children) else top
+        return _of_one_moment(place, top, event_log, told, looks - 1)
+    found.refuse(Refused(path="offsets", reason=listing.TOO_FAST))
+    return found, _looked(place, found, event_log)
+
+
 def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> facts.Seen:
     reader = place.reader
     own_id = query_id(reader, found)
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
-    told = _told(place, recorded, event_log, _id_of(own_id))
     entries = progress.entries(reader, found)
+    told = _told(place, recorded, event_log, (_id_of(own_id), entries))
     sources, damaged = _sources(reader, found, entries, told)
     logs = source_logs.seen(reader, found, sources)
     stated = state.seen(reader, found, stores.logged(found, entries, told))
@@ -154,14 +174,19 @@ def silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFi
 
 
 def _told(
-    place: Place, recorded: runs.Recorded, event_log: "EventLog | None", own_id: QueryId | None
+    place: Place,
+    recorded: runs.Recorded,
+    event_log: "EventLog | None",
+    own: tuple[QueryId | None, progress.Entries],
 ) -> History:
     if event_log is None and not recorded.events:
         return History()
     from holdfast.gather import history  # noqa: PLC0415  most checkpoints have neither
 
+    own_id, entries = own
     logged = event_log.events if event_log else None
-    return history.of(recorded.events, logged, own_id, place.url)
+    batches = entries.offsets.keys() | entries.damaged_offsets.keys()
+    return history.of(recorded.events, logged, own_id, place.url, batches)
 
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:

@@ -8,7 +8,7 @@ What several runs tell is taken from the newest of them, by the time of its star
 records hold more than an event log, and come first where both tell the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.decode import fingerprint
@@ -35,7 +35,10 @@ Told = tuple[str, LogEvent]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLog:
-    """An event log that somebody names, or a folder of them, and what is in it."""
+    """An event log that somebody names, or a folder of them, and what is in it.
+
+    It is read whenever its events are asked for.
+    """
 
     place: str
     events: Iterable[Told]
@@ -46,17 +49,18 @@ def of(
     log: Iterable[Told] | None,
     query_id: QueryId | None,
     location: str,
+    batches: Collection[BatchId],
 ) -> History:
-    """What the events say of the query whose checkpoint is at a location.
+    """What the events say of the query whose checkpoint is at a location, and of some batches.
 
     If its id is not known, it is the query of the newest record, or the one whose plan in the event
     log names the location. No other query of a log is taken for it, not even the only one.
     """
     known = query_id or _newest_query(records)
-    logged = _Runs(RestartSign.EVENT_LOG, known)
+    logged = _Runs(RestartSign.EVENT_LOG, known, batches)
     for path, event in log or ():
         logged.take(path, event)
-    recorded = _Runs(RestartSign.RECORDED, known)
+    recorded = _Runs(RestartSign.RECORDED, known, batches)
     for path, event in records:
         recorded.take(path, event)
     wanted = known or logged.planned_at(location)
@@ -79,12 +83,16 @@ class _Run:
 class _Runs:
     """The runs that events tell of, of the query that is wanted or, if that is not known, of all.
 
-    They are folded while they stream: a log has more events than fit into memory.
+    They are folded while they stream: a log has more events than fit into memory. Of a batch that
+    nobody asks for not even its end is kept: that of a large topic has thousands of partitions.
     """
 
-    def __init__(self, sign: RestartSign, wanted: QueryId | None) -> None:
+    def __init__(
+        self, sign: RestartSign, wanted: QueryId | None, batches: Collection[BatchId]
+    ) -> None:
         self._sign = sign
         self._wanted = wanted
+        self._batches = batches
         self._runs: dict[RunId, _Run] = {}
         self._queries: set[QueryId] = set()
         self._version: Known[str] | None = None
@@ -116,6 +124,8 @@ class _Runs:
                 run.location = event.location
                 _planned(run.told, path, event, self._version)
             case QueryProgress():
+                if event.batch in self._batches:
+                    _batch(run.told, path, event)
                 _progressed(run.told, path, event)
             case QueryTerminated():
                 _terminated(run.told, event)
@@ -238,12 +248,16 @@ def _planned(history: History, path: str, event: BatchPlanned, version: Known[st
     history.operators = event.operators or history.operators
 
 
-def _progressed(history: History, path: str, event: QueryProgress) -> None:
+def _batch(history: History, path: str, event: QueryProgress) -> None:
+    """How many rows a batch had, and where it ended."""
     if isinstance(event.rows, int):
         history.counted(event.batch, event.rows)
         if event.rows > 0:
             ends = tuple(one.end for one in event.sources)
             history.ends[event.batch] = Known(value=ends, read_from=(path,))
+
+
+def _progressed(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.sink, str) and history.sink is None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources

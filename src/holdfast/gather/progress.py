@@ -1,32 +1,27 @@
 """Stage 2: the offset log and the commit log -> the batches, from the tail of each log.
 
-Ids come from the names; only the newest entries are read. While a query runs, the two logs move
-between two looks at them. Spark writes `offsets/N` before `commits/N`, so the commit log is
-followed to its end first, and the offset log after it: a batch is then never seen committed and
-not planned, unless that is what the checkpoint holds.
+Ids come from the names, as `listing` has them of one moment; only the newest entries are read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.decode import commit_log, names, offset_log
+from holdfast.decode import commit_log, offset_log
 from holdfast.gather import spans
 from holdfast.gather.folds import RECENT
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.checkpoint import CommitEntry, FileKind
+from holdfast.model.checkpoint import CommitEntry
 from holdfast.model.evidence import Batches, Span, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry, Unreadable
-from holdfast.storage import Children, Missing, Piece, Reader, Refused
+from holdfast.storage import Missing, Piece, Reader, Refused
 
 MOST_BYTES = 16 << 20
 """A longer entry of a log is not read: it is damage, or nothing that fits into a report."""
 _MOST_IN_ALL = 128 << 20
-_MOST_AHEAD = 1000
 _MOST_PENDING = 1000
-_MOST_LOOKS = 2
 _NO_ROOM = "not read: the entries after it are too long"
 GONE = "went while it was read: a running query has removed it"
 
@@ -44,36 +39,6 @@ class Entries:
     def unreadable(self) -> tuple[UnreadableFile, ...]:
         """What could not be read."""
         return (*self.damaged_offsets.values(), *self.damaged_commits.values())
-
-
-def caught_up(reader: Reader, tree: Tree) -> None:
-    """Follow both logs to entries that were written since they were listed."""
-    hidden = {one.path for one in unlisted(tree)}
-    for folder, log in (("commits", tree.commits), ("offsets", tree.offsets)):
-        if folder not in tree.folders or folder in hidden:
-            continue
-        for _ in range(_MOST_AHEAD):
-            last = log.ids.last
-            following = 0 if last is None else last + 1
-            entry = f"{folder}/{following}"
-            # After the largest id there is none, whatever lies there.
-            if names.classify(entry).number is None or not _there(reader, entry):
-                break
-            log.ids.add([following])
-    planned, committed = tree.offsets.ids.last, tree.commits.ids.last
-    if committed is not None and (planned is None or planned < committed) and not hidden:
-        # Either that is how it is, or what came in between was removed before it was looked for.
-        _list_again(reader, tree, FileKind.OFFSETS)
-
-
-def _list_again(reader: Reader, tree: Tree, kind: FileKind) -> None:
-    """Take in the entries of a log that were written since it was listed."""
-    inside = reader.children(kind.value)
-    if not isinstance(inside, Children):
-        return
-    found = [names.classify(f"{kind.value}/{file.name}") for file in inside.files]
-    ids = [one.number for one in found if one.kind is kind and one.number is not None]
-    tree.logs[kind].ids.add(ids)
 
 
 def batches(tree: Tree, *, no_commit_log: bool = False, continuous: bool = False) -> Batches:
@@ -145,39 +110,23 @@ def entries(reader: Reader, tree: Tree) -> Entries:
     """The newest entries of both logs.
 
     A running query removes its oldest entries: one that went, below one that is there, is none that
-    cannot be read. Where the newest went, the query is far ahead, and the logs are listed again.
+    cannot be read. Nor is any where the query is too fast for a look: its logs count as unlisted.
     """
-    found = _newest(reader, tree)
-    for _ in range(_MOST_LOOKS):
-        if not _overtaken(found):
-            break
-        # Commits first, for the reason that they are followed first.
-        _list_again(reader, tree, FileKind.COMMITS)
-        _list_again(reader, tree, FileKind.OFFSETS)
-        found = _newest(reader, tree)
-    _forget_removed(found.damaged_offsets, found.offsets)
-    _forget_removed(found.damaged_commits, found.commits)
+    newest = [log.ids.tail(RECENT + 1) for log in (tree.offsets, tree.commits)]
+    found = read_entries(reader, *newest)
+    too_fast = bool(unlisted(tree))
+    _forget_removed(found.damaged_offsets, found.offsets, all_of_them=too_fast)
+    _forget_removed(found.damaged_commits, found.commits, all_of_them=too_fast)
     return found
 
 
-def _newest(reader: Reader, tree: Tree) -> Entries:
-    return read_entries(
-        reader, tree.offsets.ids.tail(RECENT + 1), tree.commits.ids.tail(RECENT + 1)
-    )
-
-
-def _overtaken(found: Entries) -> bool:
-    """Whether an entry went that a start reads: the newest of a log, or the offsets before it."""
-    planned = max((*found.offsets, *found.damaged_offsets), default=0)
-    committed = max((*found.commits, *found.damaged_commits), default=0)
-    read = {f"offsets/{planned}", f"offsets/{planned - 1}", f"commits/{committed}"}
-    return any(one.reason == GONE and one.path in read for one in found.unreadable)
-
-
-def _forget_removed(damaged: dict[BatchId, UnreadableFile], read: Iterable[BatchId]) -> None:
+def _forget_removed(
+    damaged: dict[BatchId, UnreadableFile], read: Iterable[BatchId], *, all_of_them: bool
+) -> None:
     newest = max(read, default=BatchId(-1))
-    for batch in [one for one, file in damaged.items() if file.reason == GONE and one < newest]:
-        del damaged[batch]
+    for batch, file in list(damaged.items()):
+        if file.reason == GONE and (all_of_them or batch < newest):
+            del damaged[batch]
 
 
 def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int]) -> Entries:
@@ -219,12 +168,6 @@ def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None
             damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
             why = Unreadable(reason=GONE) if isinstance(said, Missing) else said
             damaged[batch] = unread(piece.path, why)
-
-
-def _there(reader: Reader, path: str) -> bool:
-    """Whether there is an entry; what is refused says nothing of what is there."""
-    nothing = Piece(path=path, most=0, last=True)
-    return all(isinstance(data, bytes) for _, data in reader.read([nothing]))
 
 
 def _batch(number: int | None) -> BatchId | None:

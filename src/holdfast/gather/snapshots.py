@@ -2,15 +2,16 @@
 
 A zip names the files that belong to its version, with their sizes. Spark copies all of them, and
 compares the sizes: a zip is damaged if it cannot be read, or if one of them is not there as named.
-Only some zips are opened, those that a start loads first.
+Only some zips are opened, those that a start loads first, then those of earlier batches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.decode import rocksdb_zip
 from holdfast.gather import stores
 from holdfast.gather.folds import Sizes, Store, StoreKey
+from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import RocksDbSnapshot
 from holdfast.model.evidence import UnreadableFile
 from holdfast.model.offsets import Unreadable
@@ -29,7 +30,11 @@ class Zip:
 
 
 def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zip]:
-    """The zips to open, by path: those that a start loads, and the newest, which tell rows."""
+    """The zips to open, by path: those that a start loads, and the newest, which tell rows.
+
+    Where there is room, also the others that logged batches rest on. What lies below them Spark
+    removes, the files that a zip names before the zip.
+    """
     loaded: dict[str, Zip] = {}
     ahead: dict[str, Zip] = {}
     for key, store in found.items():
@@ -42,12 +47,38 @@ def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zi
             continue
         ahead[path] = newest
         before = store.snapshots.before(logged.loads + 1)
-        if before is not None:
-            folder = path.rpartition("/")[0]
-            ids = [f"_{one}" for one in logged.ids(key, before)] if store.unique_ids else [""]
-            earlier = Zip(key=key, version=before, newest=False)
-            loaded.update((f"{folder}/{before}{one}.zip", earlier) for one in ids)
-    return dict(list({**loaded, **ahead}.items())[: stores.MOST_ZIPS])
+        loaded.update(_of_version(key, store, logged, before) if before is not None else ())
+    wanted = {**loaded, **ahead}
+    if len(wanted) < stores.MOST_ZIPS:
+        earlier = _rested_on({one.key for one in wanted.values()}, found, logged)
+        wanted |= {path: one for path, one in earlier.items() if path not in wanted}
+    return dict(list(wanted.items())[: stores.MOST_ZIPS])
+
+
+def _of_version(
+    key: StoreKey, store: Store, logged: stores.Logged, version: int
+) -> Iterator[tuple[str, Zip]]:
+    """The zip of a version; where versions have ids, those that its commit names."""
+    folder = store.newest_snapshots[1][0].rpartition("/")[0]
+    for one in [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]:
+        yield f"{folder}/{version}{one}.zip", Zip(key=key, version=version, newest=False)
+
+
+def _rested_on(
+    keys: Iterable[StoreKey], found: Mapping[StoreKey, Store], logged: stores.Logged
+) -> dict[str, Zip]:
+    """The zips that batches of the logs begin at, newest first."""
+    first = logged.loads
+    if not isinstance(logged.batches, Unknown) and logged.batches:
+        first = min(first, logged.batches[0].first + 1)
+    zipped: list[tuple[str, Zip]] = []
+    for key in keys:
+        store = found[key]
+        lowest = store.snapshots.before(first + 1) or first
+        for version in store.snapshots.tail(stores.MOST_ZIPS):
+            if lowest <= version < store.newest_snapshots[0]:
+                zipped += _of_version(key, store, logged, version)
+    return dict(sorted(zipped, key=lambda one: (-one[1].version, one[0])))
 
 
 def take(
@@ -66,7 +97,7 @@ def take(
         opened.snapshots[one.key] = decoded
     problem = _problem(reader, path, store, decoded)
     if problem is not None:
-        opened.unreadable[problem.path] = problem
+        opened.unreadable.setdefault(problem.path, problem)
         opened.damage(one.key, one.version)
 
 

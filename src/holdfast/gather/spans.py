@@ -1,57 +1,74 @@
 """Many ids in little memory: runs of consecutive numbers, merged as they come.
 
 A log or a state store has ids without gaps, or with a few; so a million of them are a few spans.
+But a file system may list them in any order: then there are many, until the last has come. Ids that
+come scattered wait, in eight bytes each, and are put in order when somebody asks.
 """
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from holdfast.model.evidence import Span
 
 _NEVER = 1 << 63
+_FEW = 64
 MOST = 10_000
-"""More spans than this are more gaps than can be told; the lowest are forgotten."""
+"""More spans than this are more gaps than can be told; the lowest are left out."""
 
 
 class Spans:
     """A set of ids, as sorted spans."""
 
-    __slots__ = ("_spans",)
+    __slots__ = ("_scattered", "_spans")
 
     def __init__(self) -> None:
         self._spans: list[tuple[int, int]] = []
+        self._scattered = array("q")
 
     def add(self, ids: list[int]) -> None:
         """Take ids in; the list is sorted in place."""
         ids.sort()
         fresh = list(_runs(ids))
+        if len(fresh) > _FEW:
+            self._scattered.extend(ids)
+        else:
+            self._merge(fresh)
+
+    def _merge(self, fresh: list[tuple[int, int]]) -> None:
         if self._spans and fresh and fresh[0][0] > self._spans[-1][1] + 1:
             self._spans += fresh
         else:
             self._spans = list(_merged(sorted(self._spans + fresh)))
-        if len(self._spans) > MOST:
-            del self._spans[:-MOST]
+
+    def _ordered(self) -> list[tuple[int, int]]:
+        if self._scattered:
+            ids = sorted(self._scattered)
+            self._scattered = array("q")
+            self._merge(list(_runs(ids)))
+        return self._spans
 
     def __bool__(self) -> bool:
-        return bool(self._spans)
+        return bool(self._spans or self._scattered)
 
     def __iter__(self) -> Iterator[Span]:
-        return (Span(first=first, last=last) for first, last in self._spans)
+        return (Span(first=first, last=last) for first, last in self._ordered()[-MOST:])
 
     @property
     def first(self) -> int | None:
         """The lowest id."""
-        return self._spans[0][0] if self._spans else None
+        return self._ordered()[0][0] if self else None
 
     @property
     def last(self) -> int | None:
         """The highest id."""
-        return self._spans[-1][1] if self._spans else None
+        return self._ordered()[-1][1] if self else None
 
     def tail(self, most: int) -> list[int]:
         """The highest ids, ascending, at most so many."""
         found: list[int] = []
-        for first, last in reversed(self._spans):
+        for first, last in reversed(self._ordered()):
             found += range(last, max(first, last - (most - len(found)) + 1) - 1, -1)
             if len(found) >= most:
                 break
@@ -59,13 +76,17 @@ class Spans:
 
     def before(self, number: int) -> int | None:
         """The highest id below a number."""
-        for first, last in reversed(self._spans):
-            if first < number:
-                return min(last, number - 1)
-        return None
+        at = bisect_left(self._ordered(), number, key=itemgetter(0)) - 1
+        return min(self._spans[at][1], number - 1) if at >= 0 else None
+
+    def forget_after(self, last: int) -> None:
+        """Leave out the ids after one."""
+        kept = [(first, min(end, last)) for first, end in self._ordered()]
+        self._spans = [(first, end) for first, end in kept if first <= end]
 
     def __contains__(self, number: int) -> bool:
-        return any(first <= number <= last for first, last in self._spans)
+        at = bisect_right(self._ordered(), (number, _NEVER)) - 1
+        return at >= 0 and number <= self._spans[at][1]
 
 
 def restorable(

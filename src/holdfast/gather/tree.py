@@ -15,10 +15,9 @@ from holdfast.gather.pieces import unread
 from holdfast.gather.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
 from holdfast.model.evidence import Amount, UnreadableFile
-from holdfast.storage import Children, Missing, Portion, Reader, Refused
+from holdfast.storage import Portion, Refused
 
 _MOST_LISTED = 100
-_PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
 _SNAPSHOTS = frozenset({FileKind.STATE_SNAPSHOT, FileKind.STATE_ZIP})
 _DATA = _CHANGES | _SNAPSHOTS
@@ -84,6 +83,12 @@ class Tree:
                 self.refused.append(unread(one.path, one))
             else:
                 self.refused_more += 1
+
+    def forget_after(self, kind: FileKind, last: int) -> None:
+        """Leave out the entries of a log after one, and their hidden checksums."""
+        self.logs[kind].forget_after(last)
+        if f"{kind.value}/" in self.checksums:
+            self.checksums[f"{kind.value}/"].forget_after(last)
 
     def refused_in(self, folder: str) -> tuple[UnreadableFile, ...]:
         """What could not be read of a folder: the folder itself, or something in it."""
@@ -207,57 +212,6 @@ class Tree:
 
 def unheard(_files: int, _share: float) -> None:
     """Told how far a listing is, and says nothing."""
-
-
-def folded(reader: Reader, top: Children, told: Told = unheard) -> Tree:
-    """Everything below a checkpoint, given what lies directly in it.
-
-    The folders of the partitions are listed together: on an object store each of them is a
-    request of its own, and they are most of what there is.
-    """
-    tree = Tree(folders=set(top.folders))
-    tree.refuse(*top.refused)
-    tree.add(Portion(folder="", files=[f for f in top.files if f.size or f.name not in _PARTS]))
-    folders = [folder for folder in top.folders if folder != "state"]
-    if "state" in top.folders:
-        folders += _state_folders(reader, tree)
-    begun: set[str] = set()
-    for found in reader.walk(folders):
-        match found:
-            case Portion():
-                tree.add(found)
-                begun.add(_walked(found.folder))
-                told(tree.seen, len(begun) / len(folders))
-            case Refused():
-                tree.refuse(found)
-    return tree
-
-
-def _walked(folder: str) -> str:
-    """The folder that a walk began in: that of a partition, or a whole log."""
-    parts = folder.split("/", 3)
-    return "/".join(parts[:3]) if parts[0] == "state" else parts[0]
-
-
-def _state_folders(reader: Reader, tree: Tree) -> list[str]:
-    folders: list[str] = []
-    for operator in _folders_of(reader, "state", tree):
-        folders += _folders_of(reader, operator, tree)
-    return folders
-
-
-def _folders_of(reader: Reader, folder: str, tree: Tree) -> list[str]:
-    match reader.children(folder):
-        case Children(files=files, folders=folders, refused=refused):
-            tree.add(Portion(folder=folder, files=files))
-            tree.refuse(*refused)
-            tree.not_empty.update(("state",) if folders or refused else ())
-            return [f"{folder}/{name}" for name in folders]
-        case Refused() as refused:
-            tree.refuse(refused)
-            return []
-        case Missing():
-            return []
 
 
 def _nested(folder: str) -> str | None:

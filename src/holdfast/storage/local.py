@@ -34,6 +34,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # A pipe under the name of a log entry must not keep the reader waiting for its writer.
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 _DEEPEST = 64
+_MOST_AT_ONCE = 1 << 30
 
 Inode = tuple[int, int]
 # Half the time of the call that it stands for, a million times.
@@ -160,7 +161,8 @@ def opened_quietly(path: Path) -> Iterator[BinaryIO]:
 def _filled(number: int, start: int, wanted: int) -> bytes:
     parts: list[bytes] = []
     while wanted:
-        part = os.pread(number, min(wanted, 1 << 20), start)
+        # All at once: parts that are put together are in memory twice.
+        part = os.pread(number, min(wanted, _MOST_AT_ONCE), start)
         if not part:
             break
         parts.append(part)

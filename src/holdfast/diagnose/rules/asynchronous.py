@@ -15,7 +15,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Gaps of the same places in both logs, and a start that does not allow for them."""
     batches = seen.evidence.batches
     offsets = [span.last for span in batches.offset_spans[:-1]]
-    commits = [span.last for span in batches.commit_spans[:-1]]
+    commits = {span.last for span in batches.commit_spans[:-1]}
     shared = [one for one in offsets if one in commits]
     planned, how = batches.last_planned, seen.restart.starting
     if len(shared) < _FEWEST_GAPS or how.asynchronous or how.continuous or planned is None:

@@ -11,6 +11,8 @@ from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
+_MOST_TOLD = 8
+
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Gaps in either log."""
@@ -53,19 +55,24 @@ def _from_the_beginning(before: int) -> Finding:
     )
 
 
-def _gaps(code: Code, log: str, gaps: Sequence[Span], told: int | None) -> Iterator[Finding]:
-    for gap in gaps:
-        first, last = gap.first, gap.last
-        if first == last == told:
-            continue
-        missing = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
-        yield Finding(
-            code=code,
-            severity=Severity.NOTE,
-            text=f"{missing} is missing, and later ones are there; a start does not look there.",
-            clues=(Clue(file=f"{log}/{first}", expected="an entry", found="no such file"),),
-            remedies=(),
-        )
+def _gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
+    """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
+    gaps = [gap for gap in seen if not gap.first == gap.last == told]
+    if not gaps:
+        return
+    first, last = gaps[0].first, gaps[0].last
+    entries = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
+    more = f" and others, with {len(gaps):,} gaps in all, are" if len(gaps) > 1 else " is"
+    yield Finding(
+        code=code,
+        severity=Severity.NOTE,
+        text=f"{entries}{more} missing, and later ones are there; a start does not look there.",
+        clues=tuple(
+            Clue(file=f"{log}/{gap.first}", expected="an entry", found="no such file")
+            for gap in gaps[:_MOST_TOLD]
+        ),
+        remedies=(),
+    )
 
 
 def _within(spans: Sequence[Span], number: int) -> bool:

@@ -62,9 +62,7 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                 text=f"Operator {load.operator} loads version {load.version} of its state, which"
                 f" in {_counted(len(load.missing))} cannot be put together from the files that are"
                 " there.",
-                clues=tuple(
-                    _clue(evidence, one, load.version) for one in load.missing[:_MOST_TOLD]
-                ),
+                clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
                     _again(load.version - 1),
@@ -114,7 +112,7 @@ def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
         text=f"The state of operator {load.operator} ends at version {load.ended} in every store,"
         f" and batches up to {committed} are committed: the query that wrote it fails, for it loads"
         f" version {load.version}; a query without this operator starts.",
-        clues=tuple(_clue(evidence, one, load.version) for one in load.missing[:_MOST_TOLD]),
+        clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
         remedies=(
             "if the operator was taken out of the query, start it: this state is not loaded",
             f"else restore the folder `state` as it was after batch {committed}",
@@ -122,11 +120,11 @@ def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
     )
 
 
-def _clue(evidence: Evidence, store: str, version: int) -> Clue:
+def _clue(evidence: Evidence, store: str, load: StateLoad) -> Clue:
     """What a store lacks; the first file of it that cannot be read says it best."""
-    for file in state_load.damaged(evidence, store):
+    for file in state_load.stopping(evidence, load, store):
         return Clue(file=file.path, expected="a file that can be loaded", found=file.reason)
-    return Clue(file=store, expected=f"files up to version {version}", found="not all")
+    return Clue(file=store, expected=f"files up to version {load.version}", found="not all")
 
 
 def _passed_over(seen: Seen) -> Iterator[Finding]:
