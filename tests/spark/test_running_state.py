@@ -16,7 +16,7 @@ from tests.looking import NOW_MS, rendered
 from holdfast.diagnose import diagnosis, restart
 from holdfast.gather import evidence, listing, surroundings
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Code, Judgement, Seen
+from holdfast.model.finding import Code, Finding, Judgement, Seen
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.prove]
@@ -134,7 +134,7 @@ def _looks(location: Path, reader: Reader, *, too_fast_for: bool) -> None:
     assert last > 10
 
 
-def _look(location: Path, reader: Reader) -> tuple[Evidence, tuple[diagnosis.Finding, ...]]:
+def _look(location: Path, reader: Reader) -> tuple[Evidence, tuple[Finding, ...]]:
     place = evidence.Place(
         url=str(location), name=location.name, reader=reader, beside=None, storage={}
     )
