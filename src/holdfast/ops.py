@@ -184,6 +184,7 @@ def state(  # noqa: PLR0913  one parameter an option of the command
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
+    showable.require_schema(asked, listed)
     with reading.copied(found.place.reader, found.top, operator) as copy:
         rows = reading.shown(copy, seen, wanted, debug=debug)
     return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)

@@ -11,18 +11,21 @@ import pyarrow as pa
 import pytest
 from tests import checkpoint_files as files
 from tests.adapters.delta_driving import Driver
-from tests.diagnosing import codes, diagnosed, late, reading, reading_files, recorded, timed
+from tests.diagnosing import V4_1, codes, diagnosed, late, reading, reading_files, recorded, timed
 from tests.golden import FOLDER
-from tests.looking import NOW_MS, stamps
+from tests.looking import NOW_MS, evidence, stamps
 
 from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
+from holdfast.model.evidence import Span
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.json import Json, canonical
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.restart import Runs, SinkAct, Stage
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.verdict import Level
+from holdfast.report import verdict
 
 Make = Callable[[Path], Diagnosis]
 CASES: dict[str, tuple[set[Code], Make]] = {}
@@ -75,8 +78,18 @@ def _an_older_offset_entry_is_missing(folder: Path) -> Diagnosis:
 
 @_shows(Code.COMMIT_GAP)
 def _an_older_commit_is_missing(folder: Path) -> Diagnosis:
+    """Inside the log or at its beginning: it is not pending, as nothing runs it again."""
     location = files.write(folder / "c")
     (location / "commits/1").unlink()
+    first = files.write(folder / "first/c")
+    (first / "commits/0").unlink()
+    assert codes(diagnosed(first)) == {Code.COMMIT_GAP}
+    for place, batch in ((location, 1), (first, 0)):
+        found = evidence(place)
+        stands = {one.batch: one.standing.value for one in found.timeline}
+        assert stands == dict.fromkeys(range(3), "committed") | {batch: "no commit"}
+        assert found.batches.pending == ()
+        assert found.batches.missing_commits == (Span(first=batch, last=batch),)
     return diagnosed(location)
 
 
@@ -157,6 +170,22 @@ def _state_and_no_logs(folder: Path) -> Diagnosis:
     location = files.write(folder / "c", planned=0, committed=0)
     (location / "commits/notes.txt").write_text("a stray file")
     return diagnosed(location)
+
+
+@_shows(Code.LOGS_GONE)
+def _both_logs_deleted_and_the_rest_kept(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    for log in ("offsets", "commits"):
+        shutil.rmtree(location / log)
+    said = verdict.of(evidence(location))
+    assert said.level is Level.CAREFUL
+    assert said.text == (
+        "no batch is planned: it has not begun, or its logs were deleted; `sources/0` has what a"
+        " source kept of a start"
+    )
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNDEFINED
+    return found
 
 
 @_shows(Code.ENTRY_UNREADABLE)
@@ -318,6 +347,30 @@ def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
     entry = (location / "offsets/2").read_text().replace('"logOffset":2', '"logOffset":0')
     (location / "offsets/2").write_text(entry)
     return diagnosed(location)
+
+
+@_shows(Code.SOURCE_NOT_REPLAYABLE)
+def _numbers_of_a_socket(folder: Path) -> Diagnosis:
+    """As a socket writes them; a rate source keeps when it began."""
+    location = reading(folder / "c", [4, 9, 12])
+    rate = shutil.copytree(location, folder / "rate/c")
+    (rate / "sources/0").mkdir(parents=True)
+    (rate / "sources/0/0").write_text("v1\n1767225600000")
+    kept = diagnosed(rate)
+    assert not codes(kept)
+    assert [(one.kind, one.or_kinds) for one in kept.restart.ranges] == [("rate", ())]
+    told = shutil.copytree(location, folder / "told/c")
+    recorded(told, sources=["TextSocketV2[host: 127.0.0.1, port: 9999]"])
+    assert diagnosed(told).judgement is Judgement.UNSAFE
+    recorded(told, sources=["RateStreamV2[rowsPerSecond=1]"])
+    assert not codes(diagnosed(told))
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNDEFINED
+    (read,) = found.restart.ranges
+    assert (read.kind, read.or_kinds) == ("socket", ("memory", "rate"))
+    (old,) = evidence(reading(folder / "of 2.1/c", [4, 9], {})).sources
+    assert old.or_kinds == ("memory", "rate", "files of Spark 2.1")
+    return found
 
 
 @_shows(Code.PENDING_BATCH, Code.SOURCE_FILES_GONE)
@@ -530,9 +583,15 @@ def _a_copy_beside_it(folder: Path) -> Diagnosis:
 
 @_shows(Code.CHECKPOINT_NESTED)
 def _a_checkpoint_inside(folder: Path) -> Diagnosis:
+    """Spark takes no notice of them; each is counted."""
     location = files.write(folder / "c")
-    files.write(location / "inner")
-    return diagnosed(location)
+    for number in range(6):
+        files.write(location / f"inner{number}")
+    found = diagnosed(location)
+    assert found.judgement is Judgement.SAFE
+    (nested,) = (one for one in found.findings if one.code is Code.CHECKPOINT_NESTED)
+    assert nested.text.startswith("6 other checkpoints lie inside this one")
+    return found
 
 
 @_shows(Code.ASYNC_TURNED_OFF, Code.OFFSET_BEFORE_MISSING, Code.OFFSET_GAP, Code.COMMIT_GAP)
@@ -652,3 +711,54 @@ def test_diagnosing_changes_nothing(tmp_path: Path) -> None:
     before = stamps(location)
     diagnosed(location)
     assert stamps(location) == before
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "found"),
+    [
+        ({"orders": {"0": 30}}, Code.KAFKA_PARTITION_GONE, ["an offset of orders-1: none"]),
+        ({"other": {"0": 7}}, Code.KAFKA_PARTITION_GONE, ["orders-0: none", "orders-1: none"]),
+        (
+            {"orders": {"0": 30, "1": 3}},
+            Code.KAFKA_TOPIC_RECREATED,
+            ["20 or later in orders-1: 3"],
+        ),
+    ],
+)
+def test_a_range_that_kafka_does_not_have_stops_the_batch_that_runs_again(
+    tmp_path: Path, end: Json, code: Code, found: list[str]
+) -> None:
+    """As Spark 4.1 did with a real broker; after the commit it does not look at the range again."""
+    location = reading(tmp_path / "c", [{"orders": {"0": 20, "1": 20}}, end])
+    assert codes(diagnosed(location)) == set()
+    (location / "commits/1").unlink()
+    told = diagnosed(location)
+    assert codes(told) == {code, Code.PENDING_BATCH}
+    assert told.judgement is Judgement.UNSAFE
+    clues = [f"{clue.expected}: {clue.found}" for clue in told.findings[0].clues]
+    assert all(clue.endswith(one) for clue, one in zip(clues, found, strict=True))
+    assert "`failOnDataLoss`" in told.findings[0].remedies[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "spark", "told"),
+    [
+        ("", V4_1, True),
+        ("4.1.1", V4_1, True),
+        ("4.1.3", V4_1, False),
+        ("4.1.1", SparkVersion(4, 2), False),
+    ],
+)
+def test_a_batch_of_kafka_that_runs_again_ends_4_1_once(
+    tmp_path: Path, version: str, spark: SparkVersion, *, told: bool
+) -> None:
+    """As 4.1.1 did with a real broker, with every trigger; 4.1.3 asks before it reports."""
+    location = files.write(tmp_path / "c", planned=3, committed=2)
+    if version:
+        recorded(location, spark_version=version)
+    (found,) = [
+        one for one in diagnosed(location, spark=spark).findings if one.code is Code.PENDING_BATCH
+    ]
+    assert any("`NullPointerException`" in one for one in found.remedies) is told
+    rest = diagnosed(files.write(tmp_path / "rest"))
+    assert all("NullPointer" not in one for finding in rest.findings for one in finding.remedies)

@@ -74,7 +74,7 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
 @pytest.mark.parametrize(
     ("planned", "committed", "level", "said"),
     [
-        (0, 0, Level.GOOD, "not started"),
+        (0, 0, Level.GOOD, "no batch is planned: it has not begun, or its logs were deleted"),
         (3, 3, Level.GOOD, "at rest: batch 2 is committed"),
         (3, 2, Level.CAREFUL, "batch 2 is planned and not committed"),
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
@@ -230,7 +230,7 @@ def test_reasons_are_those_of_what_is_there(tmp_path: Path) -> None:
         " refuses to start"
     )
     assert first.source_offsets == Absent(
-        reason="the offset log is empty: no batch was ever planned"
+        reason="the offset log is empty: no batch is planned, or its entries were deleted"
     )
     assert later.source_offsets == Absent(reason="the offset log is empty")
 
@@ -428,6 +428,12 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
         (["x/part-00000-a.snappy.parquet"], "x", NotACheckpoint, "output that Spark has written"),
         (["x/metadata/v1.metadata.json", "x/data/f"], "x", NotACheckpoint, "an Iceberg table"),
         (["x/.hoodie/h"], "x", NotACheckpoint, "a Hudi table"),
+        (["x/checkpoint-500/weights"], "x", NotACheckpoint, "found none"),
+        (["x/chk-7/_metadata", "x/shared/f"], "x", NotACheckpoint, "a checkpoint of Flink"),
+        (["x/chk-7/_metadata"], "x/chk-7", NotACheckpoint, "a checkpoint of Flink"),
+        (["x/checkpoint-1700000000000.bk"], "x", NotACheckpoint, "a checkpoint of DStreams"),
+        (["x/eventlog_v2_local-1/events_1_local-1"], "x", NotACheckpoint, "event logs of Spark"),
+        (["x/local-1794806565473.zstd"], "x", NotACheckpoint, "event logs of Spark, which `--ev"),
         (["x/a.csv", "x/y/b.csv"], "x", NotACheckpoint, "found none, nor one below it"),
         (["x/offsets/0", "x/commits/0"], "x/offsets", NotACheckpoint, "the folder `offsets`"),
         (["x/sources/0/offsets/0"], "x/sources/0", NotACheckpoint, "the folder of a source"),

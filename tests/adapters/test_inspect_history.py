@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
+from tests.diagnosing import codes, diagnosed
 from tests.formats import LISTENER
 from tests.golden import Golden, golden
-from tests.looking import evidence
+from tests.looking import evidence, rendered
 
 from holdfast.gather import event_logs
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Known, RestartSign
+from holdfast.model.finding import Code, Judgement
 
 
 def _log_of(place: Path, progress_: list[dict[str, object]]) -> str:
@@ -317,3 +319,41 @@ def test_a_log_that_begins_in_the_middle_of_a_run_tells_of_it(tmp_path: Path) ->
     assert isinstance(start.at_ms, Unknown)
     assert start.first_batch is None
     assert start.note == f"run `{_RUNS[0]}`, whose start is not told"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name", "condition"),
+    [
+        ("aggregate-hdfs", "stateStoreSave", "CANNOT_READ_DELTA_FILE_NOT_EXISTS"),
+        ("aggregate-changelog", "stateStoreSave", "CANNOT_READ_STREAMING_STATE_FILE"),
+        ("join-inner-hdfs", "symmetricHashJoin", "CANNOT_READ_DELTA_FILE_NOT_EXISTS"),
+    ],
+)
+def test_state_that_was_deleted_is_told_by_what_its_runs_report(
+    tmp_path: Path, scenario: str, name: str, condition: str
+) -> None:
+    location, log = _as_reported(golden("4.1", scenario), tmp_path)
+    shutil.rmtree(location / "state")
+    assert evidence(location).operators == ()
+    found = evidence(location, event_log=log)
+    reason = "nothing is left in the folder `state`; as its runs report it"
+    assert found.stateful_operators == Known(value=(name,), read_from=(log,), inferred=reason)
+    document, *others = rendered(found)
+    assert "'partitions': 0" in document
+    assert all("its state is gone, no batch can be restored" in one for one in others)
+    told = diagnosed(location, event_log=log)
+    assert Code.STATE_MISSING in codes(told)
+    assert Code.OPERATORS_UNCHECKED not in codes(told)
+    assert told.judgement is Judgement.UNSAFE
+    assert told.restart.error is not None
+    assert told.restart.error.condition == f"CANNOT_LOAD_STATE_STORE.{condition}"
+
+
+def test_no_state_is_no_loss_where_none_was_reported(tmp_path: Path) -> None:
+    location, _ = _as_reported(golden("4.1", "aggregate-hdfs"), tmp_path)
+    shutil.rmtree(location / "state")
+    for operators in ([], [{"operatorName": "stateStoreSave", "numRowsTotal": 0}]):
+        told = {"batchId": 5, "stateOperators": operators, **_sourced(1)}
+        log = _log_of(tmp_path / "log", [told])
+        assert isinstance(evidence(location, event_log=log).stateful_operators, Absent)
+        assert Code.STATE_MISSING not in codes(diagnosed(location, event_log=log))

@@ -18,7 +18,7 @@ from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.report import document, rows, verdict
+from holdfast.report import diagnosis, document, rows, text, verdict
 from holdfast.storage import File, Portion, open_reader
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
@@ -373,3 +373,41 @@ def test_what_is_said_of_a_join_does_not_hang_on_the_order_of_a_listing(order: i
     (seen,) = state.seen(open_reader("/"), found, logged).operators
     assert isinstance(seen.name, Known)
     assert seen.name.inferred.endswith("a state store `left-keyToNumValues`")
+
+
+def test_a_partition_that_was_copied_into_another_is_none_of_its_stores(tmp_path: Path) -> None:
+    """What a start looks for is the partition, where it would be."""
+    location = _partitioned(tmp_path / "c", 3)
+    shutil.move(location / "state/0/2", location / "state/0/0/2")
+    stores = [(one.partition, one.store) for one in operator(location).stores]
+    assert stores == [(0, "default"), (1, "default")]
+    found = diagnosed(location)
+    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert [one.file for one in finding.clues] == ["state/0/2"]
+    error = found.restart.error
+    assert error is not None
+    assert error.reason == "version 3 of the state cannot be put together in `state/0/2`"
+
+
+def test_every_store_that_cannot_be_loaded_is_counted(tmp_path: Path) -> None:
+    """And none is taken for one that a start does without."""
+    location = _partitioned(tmp_path / "c", 25)
+    for partition in range(25):
+        (location / f"state/0/{partition}/3.delta").write_bytes(b"")
+    found = diagnosed(location)
+    assert Code.FILE_UNREADABLE not in codes(found)
+    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert "which in 25 stores cannot be put together" in finding.text
+    lines = text.plain(diagnosis.lines(found)).splitlines()
+    assert "  operator 0 loads state version 3, missing in 25 stores" in lines
+    (shown,) = json.loads(json.dumps(diagnosis.of(found)))["restart"]["state"]
+    assert (len(shown["missing"]), shown["missing_more"]) == (20, 5)
+
+
+def _partitioned(location: Path, partitions: int) -> Path:
+    files.write(location)
+    for batch in range(3):
+        settings = files.SETTINGS | {"spark.sql.shuffle.partitions": str(partitions)}
+        files.offsets(location, batch, 1, settings)
+    files.state(location, range(1, 4), partitions=partitions)
+    return location

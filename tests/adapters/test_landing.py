@@ -93,6 +93,22 @@ def test_files_gone_are_not_written_again(tmp_path: Path) -> None:
     assert not _found(location)
 
 
+def test_a_folder_of_another_machine_says_nothing_of_its_files(tmp_path: Path) -> None:
+    """Its files are not known to be gone; those of a folder of one partition are."""
+    location = reading_files(tmp_path / "c")
+    (location / "commits/2").unlink()
+    entry = location / "sources/0/2"
+    entry.write_text(entry.read_text().replace("landing/2.json", "landing/day=2/2.json"))
+    assert Code.SOURCE_FILES_GONE in codes(diagnosed(location))
+    (tmp_path / "landing").rename(tmp_path / "on a laptop there is none")
+    found = diagnosed(location)
+    assert codes(found) == {Code.PENDING_BATCH}
+    questions = {one.question: one.reason for one in found.not_assessed}
+    assert questions["whether the files of the batch are there"] == (
+        f"their folder `{tmp_path / 'landing'}` is not on this machine"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "at_ms", "text", "expected"),
     [

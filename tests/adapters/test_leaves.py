@@ -190,6 +190,8 @@ def test_what_a_run_tells_when_it_starts_has_a_description_for_each_leaf(tmp_pat
 def test_a_pending_batch_of_a_source_that_is_read_twice_runs_again(tmp_path: Path) -> None:
     location = checkpoint(tmp_path / "c", "aab")
     (location / "commits/2").unlink()
+    entry = location / "sources/0/2"
+    entry.write_text(entry.read_text().replace("/in1/", f"{tmp_path}/"))
     found = diagnosed(location)
     assert found.restart.rerun
     assert found.restart.error is None

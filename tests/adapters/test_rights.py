@@ -21,7 +21,7 @@ from holdfast.errors import LocationForbidden
 from holdfast.gather import listing, looking, showable
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
-from holdfast.model.finding import Change, Judgement, NotAssessed
+from holdfast.model.finding import Change, Code, Judgement, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
@@ -214,6 +214,15 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         shown = text.plain(diagnosis.lines(found))
         assert shown.startswith(f"unknown: a start cannot be told: {reason}")
         assert "remove" not in shown
+
+
+def test_what_may_not_be_read_comes_before_what_is_undefined(location: Path) -> None:
+    shutil.copytree(location, location.parent / "copy")
+    (location / "offsets/5").chmod(0)
+    found = as_nobody(location, lambda: diagnosed(location))
+    assert Code.CHECKPOINT_COPIED in codes(found)
+    assert found.judgement is Judgement.UNKNOWN
+    assert text.plain(diagnosis.lines(found)).startswith("unknown: a start cannot be told: ")
 
 
 def test_an_old_entry_without_rights_stops_no_prediction(location: Path) -> None:

@@ -1,6 +1,7 @@
 """Which files a batch of a file source took: all if it is asked for, else how many are not told."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -8,12 +9,14 @@ from pathlib import Path
 import pytest
 from tests import checkpoint_files as files
 from tests.commands import holdfast
+from tests.diagnosing import codes, diagnosed, reading_files
 from tests.json_schema import problems
 from tests.looking import evidence, rendered
 
 from holdfast.gather import runs, source_files
 from holdfast.gather.folds import Source
 from holdfast.model.evidence import Known, UnreadableFile
+from holdfast.model.finding import Code
 from holdfast.run.records import KEPT_RUNS
 from holdfast.storage import Children, Missing, Piece, Portion, Refused, open_reader
 
@@ -276,3 +279,20 @@ class Reading:
             self.pieces.append(piece)
             self.bytes += len(data) if isinstance(data, bytes) else 0
             yield piece, data
+
+
+def test_of_a_long_compact_entry_only_the_end_is_read(tmp_path: Path) -> None:
+    location = reading_files(tmp_path / "c", batches=11, listed=11)
+    log, path = location / "sources/0", "sources/0/9.compact"
+    names = [line(offset, 0) for offset in range(10)]
+    (log / "9").unlink()
+    (log / "9.compact").write_text("\n".join(["v9 or whatever", *names * 600, ""]))
+    assert (log / "9.compact").stat().st_size > 256 << 10
+    found = diagnosed(location)
+    assert Code.SOURCE_LOG_DAMAGED not in codes(found)
+    assert f"whether `{path}` is whole" in {one.question for one in found.not_assessed}
+    (log / "9.compact").write_bytes(b"v1\n{")
+    os.truncate(log / "9.compact", 1 << 30)
+    found = diagnosed(location)
+    assert Code.SOURCE_LOG_DAMAGED in codes(found)
+    assert {path} == {one.path for one in evidence(location).unreadable}

@@ -104,6 +104,12 @@ COMMITS = {
 }
 
 
+def test_a_sink_is_active_unless_it_says_otherwise() -> None:
+    silent = {key: value for key, value in SINK.items() if key != "isActive"}
+    data = formats.logged(3, {"nextBatchWatermarkMs": 0, "sinkMetadataMap": {"out": silent}})
+    assert commit_log.decode(data) == COMMITS["with sinks"][1]
+
+
 @pytest.mark.parametrize(("data", "expected"), COMMITS.values(), ids=COMMITS)
 def test_a_commit(data: bytes, expected: CommitEntry) -> None:
     assert commit_log.decode(data) == expected
@@ -115,6 +121,9 @@ def test_a_commit(data: bytes, expected: CommitEntry) -> None:
         (b"", "empty"),
         (b"v9\n{}", "commit log version 9, expected 1 or 2 or 3"),
         (b"v1\n{", "is not JSON"),
+        (b"v1\n\n", "an empty line for its JSON"),
+        (b"v1\n \n{}", "an empty line for its JSON"),
+        (b"v2\r\n\r\n", "an empty line for its JSON, in version 2"),
         (b'v2\n{"stateUniqueIds":{"0":[[1]]}}', "state ids of operator `0`"),
         (b'v2\n{"stateUniqueIds":{"0":["a"]}}', "state ids of operator `0`"),
         (b'v2\n{"stateUniqueIds":{"x":[]}}', "state ids of operator `x`"),

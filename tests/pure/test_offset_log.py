@@ -102,6 +102,10 @@ READABLE = {
         b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0}\n{"logOffset":0}',
         bare(SourceOffset(source="0", offset={"logOffset": 0})),
     ),
+    "no settings, in so many words": (
+        b'v1\n{"conf":null}\n-',
+        bare(SourceOffset(source="0", offset=None)),
+    ),
     "line ends of Windows, as a checkout may have made them": (
         b"v1\r\n{}\r\n-\r\n41",
         bare(SourceOffset(source="0", offset=None), SourceOffset(source="1", offset=41)),
@@ -139,6 +143,9 @@ DAMAGED = {
     "a name that is cut": (b"v2\n{}\na:1\nord", "the line `ord` has no name of a source"),
     "names without a second line": (b"v2\n\na:1", "the second line is empty, in version 2"),
     "a watermark in words": (b'v1\n{"batchWatermarkMs":"5"}\n-', "`batchWatermarkMs` in the"),
+    "a setting that is no text": (b'v1\n{"conf":{"a":true}}\n-', "`conf` in the second line is no"),
+    "a setting with parts": (b'v2\n{"conf":{"a":{}}}\na:-', "texts and numbers, in version 2"),
+    "settings in a list": (b'v1\n{"conf":[]}\n-', "`conf` in the second line is no object"),
     "more lines than sources": (b"v1\n{}\n" + b"\n" * 20_000, "lines, expected one a source"),
     "lists without end": (b"v1\n" + b"[" * 100_000, "is not JSON"),
 }
@@ -177,3 +184,9 @@ def test_a_watermark_with_a_fraction_is_taken_as_spark_takes_it(written: str, ta
     found = offset_log.decode(f'v1\n{{"batchWatermarkMs":{written}}}\n-'.encode())
     assert isinstance(found, OffsetEntry)
     assert found.watermark_ms == taken
+
+
+def test_a_setting_that_is_a_number_is_taken_as_text() -> None:
+    found = offset_log.decode(b'v1\n{"conf":{"spark.sql.shuffle.partitions":8}}\n-')
+    assert isinstance(found, OffsetEntry)
+    assert found.settings == {"spark.sql.shuffle.partitions": "8"}

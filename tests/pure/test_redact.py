@@ -92,6 +92,19 @@ if TYPE_CHECKING:
         ("run --db.api-key=abc x", "run --db.api-key=(redacted) x"),
         ("run --password  -x", "run --password  -x"),
         ("kafka.sasl.username=bob, a=b", "kafka.sasl.username=(redacted), a=b"),
+        ('.option("password", "abc").x', '.option("password", "(redacted)").x'),
+        (r".set(\"fs.s3a.secret.key\", \"a b\")", r".set(\"fs.s3a.secret.key\", \"(redacted)\")"),
+        ("conf.set( 'api_key' , f'a{b}c' )", "conf.set( 'api_key' , f'(redacted)' )"),
+        ('`.option("password", "abc…` is', '`.option("password", "(redacted)"` is'),
+        ('{"Authorization": f"Token abc"}', '{"Authorization": f"(redacted)"}'),
+        ('get(u, auth=("u", "a)b"), x=1)', "get(u, auth=(redacted), x=1)"),
+        ("CREATE USER u PASSWORD 'abc' x", "CREATE USER u PASSWORD '(redacted)' x"),
+        ("OPTIONS (user 'u', password 'abc')", "OPTIONS (user 'u', password '(redacted)')"),
+        ("CREATE USER u IDENTIFIED BY 'abc';", "CREATE USER u IDENTIFIED BY (redacted);"),
+        ("token=dapi0123456789abcdef-2/x, b", "token=(redacted), b"),
+        ("s3://in/auth=google/a.json", "s3://in/auth=(redacted)/a.json"),
+        ("key sk-proj-" + "aB3_" * 10 + " is", "key (redacted) is"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc", "(redacted)"),
     ],
 )
 def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
@@ -127,6 +140,11 @@ def test_a_secret_is_taken_out_of_a_text(given: str, shown: str) -> None:
         "TopicAuthorizationException: Not authorized to access topics: [orders]",
         "o.a.k.c.errors.SaslAuthenticationException: Authentication failed",
         "groupByKey: 7, primaryKey=id, client.key: no such file",
+        "file:///in/token_type=refresh/a.json",
+        "as in `--storage azure_storage_account_key=…`, or",
+        "/lake/auth-events: expected storage that lasts, s3://b/tokens: No such file",
+        'drop("token"), col("password"), ["token", "user"], ("user", "token")',
+        'password authentication failed for user "u"',
     ],
 )
 def test_what_is_no_secret_stays(given: str) -> None:
@@ -188,6 +206,9 @@ def test_a_secret_is_taken_out_of_json_by_its_name() -> None:
         "password:" + "\\" * 200_000,
         "://a:b" * 30_000,
         "://a" * 40_000 + "@",
+        "auth=('" * 20_000,
+        "password '" * 20_000,
+        """("password", '""" * 20_000,
         '"' + '://a":b' * 20_000 + "@",
         "://a:b@" + "c',@" * 40_000,
     ],
@@ -281,3 +302,9 @@ def test_names_that_hold_no_secret_are_left(name: str) -> None:
 )
 def test_secrets_in_other_spellings_and_types_of_columns(given: str, shown: str) -> None:
     assert redact.text(given) == shown
+
+
+def test_what_nobody_sees_is_shown() -> None:
+    assert redact.shown("\ufeffv1 a\u200bb \U0001f468\u200d\U0001f33e") == (
+        r"\ufeffv1 a\u200bb " + "\U0001f468\u200d\U0001f33e"
+    )

@@ -132,8 +132,16 @@ SUM = Query(build=_sql("group k : sum(v) s"), mode="update")
 TWO = Query(build=_sql("group k : sum(v) s; sum(w) r"), mode="update")
 PAIR = Query(build=_sql("group k; k2 : sum(v) s"), mode="update")
 WINDOW = Query(build=_sql("time t 10 minutes", "group window(t, '10 minutes'); k : count(1) n"))
+SLIDING = (
+    "select k; t + interval {} minutes s",
+    "time s 10 minutes",
+    "group window(s, '10 minutes', '5 minutes'); k : count(1) n",
+)
 SESSION = Query(
     build=_sql("time t 10 minutes", "group session_window(t, '10 minutes'); k : count(1) n")
+)
+LONG = "group case {} else {{}} end g : sum(v) s".format(
+    " ".join(f"when v = {1_000 + number} then '{number}'" for number in range(100))
 )
 DAY = Query(build=_sql("group to_date(t) : count(1) n"), mode="update")
 UNIQUE = Query(build=_sql("unique k", "select k; v"))
@@ -368,6 +376,12 @@ CASES = (
     _case("slide of a window", WINDOW, _sql(
         "time t 10 minutes", "group window(t, '10 minutes', '5 minutes'); k : count(1) n"),
         UNSAFE, Code.KEYS_CHANGED),
+    _case("what a sliding window is made of",
+        Query(build=_sql(SLIDING[0].format(1), *SLIDING[1:])),
+        _sql(SLIDING[0].format(7), *SLIDING[1:]),
+        UNSAFE, Code.KEYS_CHANGED),
+    _case("end of a long key", Query(build=_sql(LONG.format("k")), mode="update"),
+        _sql(LONG.format("k2")), UNSAFE, Code.KEYS_CHANGED),
     _case("gap of a session", SESSION, _sql(
         "time t 10 minutes", "group session_window(t, '25 minutes'); k : count(1) n"),
         UNSAFE, Code.KEYS_CHANGED),

@@ -207,6 +207,13 @@ _state("offset: last of version 2, a line without a name", LOGS)(
 _state("offset: last of version 2, second line empty", LOGS)(
     _damaged("offsets", 0, lambda data: _below_version(b"v2")(_second_line(b"")(data)))
 )
+_state("commit: last with an empty second line", LOGS)(_damaged("commits", 0, _second_line(b"\n")))
+_state("offset: last with a setting of `true`", LOGS)(
+    _damaged("offsets", 0, lambda data: re.sub(rb'(\.partitions":)"\d+"', rb"\g<1>true", data))
+)
+_state("offset: last with a setting that is a number", LOGS)(
+    _damaged("offsets", 0, lambda data: re.sub(rb'(\.partitions":)"(\d+)"', rb"\g<1>\2", data))
+)
 for _value in ("x", "7", 1.5, None, True, [7]):
     _spelt = json.dumps(_value)
     for _log, _word in (("commits", "commit"), ("offsets", "offset")):

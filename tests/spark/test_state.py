@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,22 @@ def test_as_many_rows_as_spark_counted(spark: SparkSession, name: str, count: in
     assert len(found) == count
     assert all(isinstance(json.loads(row.key), dict) for row in found)
     assert {row.part for row in found} == {""}
+
+
+def test_times_are_those_of_utc_and_say_so(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        found = rows(spark, scenario("aggregate-hdfs").checkpoint)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert {json.loads(row.key)["window"]["start"] for row in found} == {
+        "2026-01-01 00:20:00+00:00",
+        "2026-01-01 00:30:00+00:00",
+    }
 
 
 def test_a_join_by_sides(spark: SparkSession) -> None:

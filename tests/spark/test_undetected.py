@@ -6,12 +6,13 @@ The changes of code that it never detects are in `changes`, damaged logs in `cra
 import json
 import os
 import shutil
+import socket
 import time
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from tests.diagnosing import codes, diagnosed
 from tests.spark.recording import recorded_to_the_end, runs
 
@@ -196,3 +197,72 @@ def test_a_task_that_was_given_up_writes_over_the_state(
     checksum.with_name(f".{checksum.name}.crc").unlink()
     with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
         _summed(spark, own, kind, out="another")  # which skips no batch
+
+
+def test_both_logs_deleted_and_what_the_source_has_read_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Everything comes again, in one batch."""
+    batches: list[tuple[int, list[int]]] = []
+
+    def take(rows: DataFrame, batch: int) -> None:
+        batches.append((batch, sorted(int(row.n) for row in rows.collect())))
+
+    def run() -> list[tuple[int, list[int]]]:
+        batches.clear()
+        rows = spark.readStream.schema("n long").option("maxFilesPerTrigger", 1)
+        stream = rows.json(f"{tmp_path}/landing").writeStream.foreachBatch(take)
+        stream = stream.option("checkpointLocation", f"{tmp_path}/ck").trigger(availableNow=True)
+        stream.start().awaitTermination()
+        return batches
+
+    for number in range(3):
+        _land(tmp_path, number)
+    assert run() == [(0, [0]), (1, [1]), (2, [2])]
+    for log in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / "ck" / log)
+    found = diagnosed(tmp_path / "ck")
+    assert Code.LOGS_GONE in codes(found)
+    assert found.judgement is Judgement.UNDEFINED
+    assert run() == [(0, [0, 1, 2])], "Spark has noticed"
+
+
+def test_a_socket_knows_no_number_of_an_earlier_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What comes first is lost, and then the query fails, which is no message of its restart."""
+    lines: list[str] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        lines.extend(row.value for row in rows.collect())
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        at = {"host": "127.0.0.1", "port": str(server.getsockname()[1])}
+        stream = spark.readStream.format("socket").options(**at).load().writeStream
+        stream = stream.foreachBatch(take).option("checkpointLocation", f"{tmp_path}/ck")
+        query = stream.start()
+        with server.accept()[0] as connection:
+            for count, line in enumerate("abc", start=1):
+                connection.sendall(f"{line}\n".encode())
+                _until(lines, count)
+            query.stop()
+        found = diagnosed(tmp_path / "ck")
+        assert codes(found) == {Code.SOURCE_NOT_REPLAYABLE}
+        assert found.judgement is Judgement.UNDEFINED
+        query = stream.start()
+        with server.accept()[0] as connection:
+            for number in range(60):
+                if not query.isActive:
+                    break
+                connection.sendall(f"{number}\n".encode())
+                time.sleep(1)
+            with pytest.raises(StreamingQueryException, match="Offsets committed out of order"):
+                query.awaitTermination(60)
+    assert "0" not in lines
+
+
+def _until(lines: list[str], count: int) -> None:
+    end = time.monotonic() + 60
+    while len(lines) < count:
+        assert time.monotonic() < end
+        time.sleep(0.1)

@@ -1,16 +1,19 @@
 """`holdfast diagnose` and `holdfast explain` as a user sees them: whole output and exit codes."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
+import pytest
 from tests import checkpoint_files as files
-from tests.commands import holdfast, started
-from tests.diagnosing import diagnosed
-from tests.golden import Golden, each
+from tests.commands import holdfast, on_terminal, started
+from tests.diagnosing import codes, diagnosed, reading
+from tests.golden import FOLDER, Golden, each
 
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.model.finding import Code, Judgement
-from holdfast.report import diagnosis
+from holdfast.report import diagnosis, text
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -24,8 +27,8 @@ def test_the_whole_report(tmp_path: Path) -> None:
         "",
         "Restart  Spark 4.1, as asked for",
         "  runs batch 2 again, over the same range",
-        "  source 0 (Kafka) orders-0: 20 → 30",
-        "  source 0 (Kafka) orders-1: 20 → 30",
+        "  source 0 (Kafka or Event Hubs) orders-0: 20 → 30",
+        "  source 0 (Kafka or Event Hubs) orders-1: 20 → 30",
         "  sink: unknown",
         (
             f"  fails at batch 2 with CONCURRENT_STREAM_LOG_UPDATE, {after}:"
@@ -65,6 +68,7 @@ def test_for_programs(tmp_path: Path) -> None:
         {
             "source": "0",
             "kind": "Kafka",
+            "or_kinds": ["Event Hubs"],
             "start": {"orders": {"0": 20, "1": 20}},
             "end": {"orders": {"0": 30, "1": 30}},
             "end_known": True,
@@ -117,3 +121,79 @@ def test_a_checkpoint_that_spark_left_at_rest_is_safe(golden: Golden) -> None:
     restart = found.restart
     if restart.error is None and not restart.rerun:
         assert found.judgement in (Judgement.SAFE, Judgement.UNDEFINED), found.findings
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "damaged", "removed"),
+    [
+        (5, 5, "offsets/4", ["offsets/4", "commits/4"]),
+        (5, 5, "offsets/3", ["offsets/3", "offsets/4", "commits/3", "commits/4"]),
+        (5, 4, "offsets/4", ["offsets/4"]),
+        (5, 4, "offsets/3", ["offsets/3", "offsets/4", "commits/3"]),
+        (5, 5, "commits/4", ["commits/4"]),
+        (5, 4, "commits/3", ["commits/3"]),
+    ],
+)
+def test_what_is_said_to_help_against_damage_does(
+    tmp_path: Path, planned: int, committed: int, damaged: str, removed: list[str]
+) -> None:
+    location = files.write(tmp_path / "c", planned=planned, committed=committed)
+    (location / damaged).write_text("")
+    found = diagnosed(location)
+    assert found.restart.error is not None
+    cure = next(one for one in found.findings if one.code is Code.ENTRY_UNREADABLE)
+    restore, remove = cure.remedies
+    assert restore == f"restore `{damaged}` from a copy of the checkpoint"
+    named = re.findall(r"`((?:offsets|commits)/\d)`(?: to `(?:offsets|commits)/(\d)`)?", remove)
+    ranges = [(path[:-1], int(path[-1]), int(last or path[-1])) for path, last in named]
+    told = [f"{log}{n}" for log, first, last in ranges for n in range(first, last + 1)]
+    assert told == removed
+    for path in told:
+        (location / path).unlink()
+    cured = diagnosed(location)
+    assert cured.restart.error is None
+    assert Code.COMMIT_AHEAD not in codes(cured)
+
+
+def test_no_entry_is_to_be_removed_where_nothing_is_left_to_go_on_from(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=5, committed=5, first=3)
+    (location / "offsets/4").write_text("")
+    cure = next(one for one in diagnosed(location).findings if one.code is Code.ENTRY_UNREADABLE)
+    assert cure.remedies == ("restore `offsets/4` from a copy of the checkpoint",)
+
+
+def test_topics_and_folders_may_be_called_as_secrets_are(tmp_path: Path) -> None:
+    ends = [{"auth-events": {"0": n, "1": n}, "tokens": {"0": n}} for n in (10, 20)]
+    location = reading(tmp_path / "user-tokens", ends)
+    (location / "commits/1").unlink()
+    shown = text.plain(diagnosis.lines(diagnosed(location)))
+    assert "(redacted)" not in shown
+    for name in ("auth-events-0", "auth-events-1", "tokens-0"):
+        assert f"  source 0 (Kafka or Event Hubs) {name}: 10 → 20\n" in shown
+    assert f"{location}: expected storage that lasts" in shown
+
+
+@each
+def test_a_source_is_called_as_inspect_calls_it(golden: Golden) -> None:
+    said = json.loads(holdfast("inspect", str(golden.checkpoint), "--json").stdout)["sources"]
+    kinds = {one["name"]: (one["kind"], one["or_kinds"]) for one in said}
+    ranges = json.loads(holdfast("diagnose", str(golden.checkpoint), "--json").stdout)["restart"]
+    for one in ranges["ranges"]:
+        assert (one["kind"], one["or_kinds"]) == kinds[one["source"]]
+
+
+def test_a_finding_goes_on_below_its_code() -> None:
+    location = str(FOLDER / "4.1.4/kafka/checkpoint")
+    command = [sys.executable, "-m", "holdfast", "diagnose", location, "--set", "spark.x=1"]
+    lines = on_terminal(command, "stdout", {"NO_COLOR": "1"}, columns=80).splitlines()
+    for at, line in enumerate(lines):
+        if re.match(r"[a-z]+ +[A-Z_]+  ", line):
+            assert len(line) <= 80
+            assert re.match(" {12}[^ ]", lines[at + 1])
+
+
+def test_one_batch_that_is_taken_for_done(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=5, committed=3)
+    (found,) = [o for o in diagnosed(location).findings if o.code is Code.BATCHES_SKIPPED]
+    assert "Batch 3 is planned and not committed, and a start takes it for done" in found.text
+    assert found.remedies[1].startswith("if not, put away `offsets/4`: a start then runs batch 3")

@@ -230,6 +230,20 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
 
 
 @pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("s3:/lake/c d", "write both: `holdfast inspect 's3://lake/c d'`"),
+        ("wasbs://c@a.blob.core.windows.net/x", "the same account has it, too, as `abfss://"),
+        ("dbfs:/c", "copy the checkpoint to one of these, or mount it: `/dbfs/…`"),
+    ],
+)
+def test_a_url_that_is_not_known_is_told_another(url: str, hint: str) -> None:
+    done = inspect(url)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[1].startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize(
     ("named", "hint"),
     [
         ("no/such/place", "look at what is above it: `holdfast inspect '{base}'`"),
@@ -518,7 +532,10 @@ def test_markdown_is_a_table_a_ticket_can_show(tmp_path: Path) -> None:
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in facts)
 
 
-@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
 def test_a_terminal_gets_colours_unless_told_not_to(
     tmp_path: Path, variables: Mapping[str, str], *, coloured: bool
 ) -> None:

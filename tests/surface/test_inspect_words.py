@@ -5,14 +5,21 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
 from tests.commands import holdfast, on_terminal
-from tests.golden import golden
+from tests.diagnosing import timed
+from tests.golden import FOLDER, golden
 from tests.json_schema import problems
+
+from holdfast.decode import lease as lease_format
+from holdfast.model.ids import Epoch, JobName
+from holdfast.model.lease import Holder, Lease
+from holdfast.report import markdown
 
 SCHEMA = json.loads(
     importlib.resources.files("holdfast.report").joinpath("inspect.schema.json").read_text("utf-8")
@@ -116,6 +123,29 @@ def test_the_page_says_what_is_inferred_titles_its_charts_and_marks_code(tmp_pat
     assert "`" not in page
 
 
+def test_the_page_calls_no_batch_pending_whose_time_is_not_known(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    timed(location)
+    (location / "commits/1").unlink()
+    page = shown(location, "--html")
+    assert "batch 1: no commit" in page
+    assert "batch 0: 900 ms" in page
+    assert '<td class="careful">no commit</td>' in page
+
+
+@pytest.mark.parametrize(("form", "named"), [((), 8), (("--markdown",), 20), (("--html",), 100)])
+def test_all_that_is_not_of_the_checkpoint_is_counted(
+    tmp_path: Path, form: Sequence[str], named: int
+) -> None:
+    location = files.write(tmp_path / "c")
+    for number in range(130):
+        (location / f"part-{number:05}.json").write_text("{}")
+    page = shown(location, *form)
+    assert "ot of this checkpoint" in page
+    assert page.count(".json") == named
+    assert f"and {130 - named} more" in page
+
+
 def test_markdown_shows_the_state_schema() -> None:
     page = shown(JOIN, "--markdown")
     assert "| store | column family | key | value |" in page
@@ -190,3 +220,97 @@ def test_a_terminal_gets_lines_that_fit(tmp_path: Path) -> None:
     history = next(at for at, line in enumerate(lines) if "no run record and no event log" in line)
     assert lines[history].startswith(" " * 24 + "inferred: ")
     assert re.match(r" {24}\S", lines[history + 1])
+
+
+def test_a_long_word_begins_further_left_where_it_would_not_fit(tmp_path: Path) -> None:
+    setting = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
+    location = files.write(tmp_path / "c")
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, setting: "true"})
+    command = [sys.executable, "-m", "holdfast", "inspect", str(location)]
+    lines = on_terminal(command, "stdout", {"NO_COLOR": "1"}, columns=80).splitlines()
+    assert f"`{setting}`".rjust(80) in lines
+
+
+def _partitions(location: Path, ends: Mapping[int, int]) -> Path:
+    for batch in (0, 1):
+        files.offsets(location, batch, 1_767_225_600_000)
+    entry = (location / "offsets/2").read_text().rpartition("\n")[0]
+    before = {"orders": {str(n): 100 for n in ends}}
+    for batch, topics in ((1, before), (2, {"orders": {str(n): end for n, end in ends.items()}})):
+        (location / f"offsets/{batch}").write_text(f"{entry}\n{json.dumps(topics)}")
+    return location
+
+
+@pytest.mark.parametrize("form", [(), ("--markdown",), ("--html",)])
+def test_partitions_are_in_the_order_of_their_numbers(tmp_path: Path, form: Sequence[str]) -> None:
+    location = _partitions(files.write(tmp_path / "c"), dict.fromkeys(range(12), 101))
+    found = list(dict.fromkeys(re.findall(r"orders-\d+", shown(location, *form))))
+    assert found == [f"orders-{n}" for n in range(8 if not form else 12)]
+
+
+@pytest.mark.parametrize("form", [(), ("--markdown",)])
+def test_a_partition_that_went_back_is_not_left_out(tmp_path: Path, form: Sequence[str]) -> None:
+    ends = {**dict.fromkeys(range(40), 101), 33: 7}
+    found = shown(_partitions(files.write(tmp_path / "c"), ends), *form)
+    assert re.search(r"orders-33 .*went back", found)
+    assert "more partitions" in found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_driver_that_runs_is_in_every_form(tmp_path: Path, form: Sequence[str]) -> None:
+    location = files.write(tmp_path / "c")
+    lease = Lease(
+        job=JobName("c"), epoch=Epoch(1), since_ms=1, heartbeat_ms=round(time.time() * 1000),
+        holder=Holder(host="worker-7", pid=4711, process="p"), ttl_ms=600_000, released=False,
+    )  # fmt: skip
+    folder = tmp_path / ".holdfast/c/lease"
+    folder.mkdir(parents=True)
+    (folder / "000001.json").write_bytes(lease_format.encode(lease))
+    found = shown(location, *form)
+    assert "4711" in found
+    assert "worker-7" in found
+    if not form:
+        assert found.splitlines()[1] == "A driver runs: process 4711 on worker-7"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("__dummy__ void", r"\_\_dummy\_\_ void"),
+        ("spark_version a_b", "spark_version a_b"),
+        ("Pattern[a.*|b.*]", r"Pattern[a.\*|b.\*]"),
+        (r"C:\in\_x \a", r"C:\in\\\_x \a"),
+        ("[a](b) ~~c~~ &amp; & d", r"[a\](b) \~\~c\~\~ &amp;amp; & d"),
+        ("<b>`x`", r"&lt;b>\`x\`"),
+    ],
+)
+def test_a_name_means_nothing_in_markdown(given: str, expected: str) -> None:
+    assert markdown.literal(given) == expected
+
+
+def test_markdown_tells_of_a_restart_what_the_text_does(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.offsets(location, 2, 1_767_225_602_000, {**files.SETTINGS, "spark.y": "2"})
+    assert " settings changed, from batch 2: `spark.y` " in shown(location, "--markdown")
+
+
+def test_a_folder_that_was_removed_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    done = holdfast("inspect", "c")
+    assert done.returncode == 2
+    assert done.stderr.startswith("LOCATION_MISSING: expected a folder that `c` begins at, found")
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_rows_of_a_folder_go_on_further_in(columns: int) -> None:
+    command = [sys.executable, "-m", "holdfast", "inspect", str(FOLDER / "4.1.4/kafka")]
+    shown = on_terminal(command, "stdout", {"NO_COLOR": "1"}, columns=columns)
+    lines = shown[shown.index("  checkpoint ") :].splitlines()
+    begun = [line for line in lines if re.match("  [^ ]", line)]
+    assert [line.split()[0] for line in begun] == ["checkpoint", "checkpoint"]
+    assert all(re.match(" {4}[^ ]", one) for one in lines if one not in begun)
+    assert "" not in (line.strip() for line in lines)

@@ -205,3 +205,13 @@ def test_what_a_jvm_says_that_cannot_start_is_shown() -> None:
     assert (done.returncode, done.stdout) == (70, "")
     assert "NoSuchOption" in done.stderr
     assert "JAVA_GATEWAY_EXITED" in done.stderr
+
+
+@pytest.mark.parametrize("scenario", ["aggregate-hdfs", "join-inner-hdfs"])
+def test_state_without_a_schema_is_refused_at_once(scenario: str) -> None:
+    done = holdfast("state", str(golden("3.0", scenario).checkpoint))
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "STATE_UNREADABLE: expected the schema of the state in `state/0`, found none: before Spark"
+        " 3.1 none is kept, and its rows cannot be read\nhint: see how much there is of it: "
+    )

@@ -94,7 +94,9 @@ def _open_what_is_closed() -> None:
 
 
 def _tell(code: str, message: str, hint: str) -> None:
-    paint = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    from holdfast.cli.options import painting  # noqa: PLC0415  a command is to start fast
+
+    paint = painting(sys.stderr)
     click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
     click.echo(f": {_without_secrets(message)}", err=True)
     click.echo(f"hint: {_without_secrets(hint)}", err=True)

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 import click
 
@@ -74,9 +75,15 @@ def two_batches(option: str, given: str, batch: int | None, form: str) -> tuple[
     return ids[0], ids[1]
 
 
+def painting(stream: TextIO) -> bool:
+    """Whether colours are shown: on a terminal that knows them, to a person who wants them."""
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
+
+
 def write_lines(lines: Iterable[Line]) -> None:
     """Lines, painted and wrapped where a terminal shows them."""
-    paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    paint = painting(sys.stdout)
     if sys.stdout.isatty():
         import shutil  # noqa: PLC0415  only a terminal has a width
 

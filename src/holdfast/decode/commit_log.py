@@ -10,7 +10,8 @@
     {…,"sinkMetadataMap":{"out":{"sinkName":"out","commitOffset":"-","providerName":"…",
      "apiVersion":"V2","isActive":true}}}
 
-A file that ends after the version line is a commit without metadata, to Spark as well.
+A file that ends after the version line is a commit without metadata, to Spark as well; one whose
+second line is empty is damaged, to both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +34,14 @@ def decode(data: bytes) -> CommitEntry | Unreadable:
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = _body(version, rest.partition("\n")[0])
+    found = _body(version, rest.partition("\n")[0] if rest else "{}")
     if isinstance(found, Unreadable) and version > 1:
         return Unreadable(reason=f"{found.reason}, in version {version}")
     return found
 
 
 def _body(version: int, line: str) -> CommitEntry | Unreadable:
-    found = log.members(line) if line.strip() else {}
+    found = log.members(line) if line.strip() else Unreadable(reason="an empty line for its JSON")
     if isinstance(found, Unreadable):
         return found
     if isinstance(found.get("nextBatchWatermarkMs"), str | bool | list | dict):
@@ -94,5 +95,5 @@ def _sink(name: str, value: Mapping[str, Json]) -> CommittedSink:
         offset=None if offset == _NO_OFFSET else offset,
         provider=str(value.get("providerName") or ""),
         api_version=str(value.get("apiVersion") or ""),
-        active=value.get("isActive") is True,
+        active=value.get("isActive", True) is True,
     )

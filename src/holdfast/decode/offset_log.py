@@ -82,7 +82,16 @@ def _metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
     wrong = next((name for name in _NUMBERS if isinstance(found.get(name), _NO_NUMBER)), None)
     if wrong is not None:
         return Unreadable(reason=f"`{wrong}` in the second line is no number")
+    if not _are_settings(found.get("conf")):
+        return Unreadable(reason="`conf` in the second line is no object of texts and numbers")
     return found
+
+
+def _are_settings(value: Json) -> bool:
+    """Whether Spark takes them: a setting may be a number, and not `true`."""
+    if isinstance(value, Mapping):
+        return not any(isinstance(one, bool | list | dict) for one in value.values())
+    return value is None
 
 
 def _whole(value: Json) -> int:

@@ -89,9 +89,7 @@ class _Reading:
         self._top = top
         self._facts = facts
         self._append = append
-        self._streams = {
-            one.number for one in top.walk() if any(is_source(inner.kind) for inner in one.walk())
-        }
+        self._streams = _streams(top)
         self.terms = Terms(top)
 
     def sources(self) -> Iterator[PlanSource]:
@@ -121,12 +119,14 @@ class _Reading:
 
     def steps(self, nodes: Sequence[Tree]) -> Iterator[str]:
         """What happens to rows below some nodes, down to the sources or the next operator."""
-        for node in nodes:
+        waiting = [*nodes]
+        while waiting:
+            node = waiting.pop()
             if is_source(node.kind) or self._is_stateful(node):
                 continue
             if node.kind not in _TRANSPARENT:
                 yield from self._step(node)
-            yield from self.steps(node.children)
+            waiting.extend(node.children)
 
     def _step(self, node: Tree) -> Iterator[str]:
         if node.kind == "Filter":
@@ -244,14 +244,25 @@ class _Reading:
 
 def output(node: Tree) -> tuple[Tree, ...]:
     """The columns that a node of a plan gives to the one above it."""
-    for field in _OUTPUTS:
-        if field in node.fields:
-            return node.expressions(field)
-    below = node.children[:1]
-    if node.kind == "Join" and _named(node.fields.get("joinType")) not in _ONE_SIDED:
-        below = node.children
-    added = [one for field in _ADDED for one in node.expressions(field)]
-    return tuple([one for child in below for one in output(child)] + added)
+    added: list[Tree] = []
+    while not any(field in node.fields for field in _OUTPUTS):
+        added[:0] = [one for field in _ADDED for one in node.expressions(field)]
+        if node.kind == "Join" and _named(node.fields.get("joinType")) not in _ONE_SIDED:
+            return (*(one for child in node.children for one in output(child)), *added)
+        if not node.children:
+            return tuple(added)
+        node = node.children[0]
+    told = next(field for field in _OUTPUTS if field in node.fields)
+    return (*node.expressions(told), *added)
+
+
+def _streams(top: Tree) -> set[int]:
+    """The numbers of the nodes that have a source below them, and of the sources."""
+    found: set[int] = set()
+    for node in reversed([*top.walk()]):
+        if is_source(node.kind) or any(child.number in found for child in node.children):
+            found.add(node.number)
+    return found
 
 
 def _used(tree_: Tree) -> Iterator[int]:
@@ -261,9 +272,11 @@ def _used(tree_: Tree) -> Iterator[int]:
 
 
 def _conjuncts(conditions: Sequence[Tree]) -> Iterator[Tree]:
-    for one in conditions:
+    waiting = [*reversed(conditions)]
+    while waiting:
+        one = waiting.pop()
         if one.kind == "And":
-            yield from _conjuncts(one.children)
+            waiting.extend(reversed(one.children))
         else:
             yield one
 

@@ -4,8 +4,9 @@ Spark numbers every column anew at every start. Here a number is replaced by wha
 column of a source by its name, anything that a projection made by the expression that made it.
 """
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.decode.plan_tree import Tree
 from holdfast.model.json import Json, mapping, sequence
@@ -31,7 +32,7 @@ _MICROSECONDS = 1_000_000
 # What Spark 4.0 called otherwise.
 _RENAMED = {"time_add": "timestamp_add_interval"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_DEEPEST = 60
+_DEEPEST = 150
 _LONGEST = 2_000
 
 
@@ -39,44 +40,41 @@ class Terms:
     """What each column of one plan stands for."""
 
     def __init__(self, plan: Tree) -> None:
-        self._made: dict[int, Tree] = {}
-        self._named: dict[int, str] = {}
+        self._made: dict[int, Sequence[Tree]] = {}
         self._types: dict[int, str] = {}
         self._texts: dict[int, str] = {}
         sources = [one for one in plan.walk() if is_source(one.kind)]
         for index, source in enumerate(sources):
             for column in source.expressions("output"):
-                number = expr_id(column)
-                name = str(column.fields.get("name"))
-                self._named[number] = name if len(sources) == 1 else f"source{index}.{name}"
-        for node in plan.walk():
+                of = f"source{index}." if len(sources) > 1 else ""
+                self._texts[expr_id(column)] = f"{of}{column.fields.get('name')}"
+        # From the sources up, so that what an expression is made of has its text by then.
+        for node in reversed([*plan.walk()]):
             self._learn(node)
+        for number in self._made:
+            self._column(number, "", 0)
 
     def _learn(self, node: Tree) -> None:
         for top in node.all_expressions():
             for one in top.walk():
                 if one.kind == "Alias" and one.children:
-                    self._made.setdefault(expr_id(one), one.children[0])
+                    self._made.setdefault(expr_id(one), one.children[:1])
                 elif one.kind == "AttributeReference":
                     self._types.setdefault(expr_id(one), type_text(one.fields.get("dataType")))
         if node.kind == "Expand":
             self._learn_expanded(node)
         results = node.expressions("resultAttrs")
         for column, made in zip(results, node.expressions("udfs"), strict=False):
-            self._made.setdefault(expr_id(column), made)
+            self._made.setdefault(expr_id(column), (made,))
 
     def _learn_expanded(self, node: Tree) -> None:
         """A sliding window is an Expand: each output stands for one expression a copy of a row."""
-        output = node.expressions("output")
-        told = node.fields.get("projections")
-        rows = sequence(told)
-        for index, column in enumerate(output):
-            made = [Tree(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
-            cells = [one.expressions("x") for one in made]
-            texts = dict.fromkeys(self.text(row[index]) for row in cells if index < len(row))
-            number = expr_id(column)
-            if number not in self._named and number not in self._made:
-                self._named[number] = "; ".join(texts)
+        rows = sequence(node.fields.get("projections"))
+        made = [Tree(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
+        cells = [one.expressions("x") for one in made]
+        for index, column in enumerate(node.expressions("output")):
+            copies = [row[index] for row in cells if index < len(row)]
+            self._made.setdefault(expr_id(column), copies)
 
     def type_of(self, number: int) -> str:
         """The type of a column, as far as somebody refers to it."""
@@ -85,15 +83,24 @@ class Terms:
     def text(self, tree: Tree, depth: int = 0) -> str:
         """An expression in columns of the sources."""
         if depth > _DEEPEST:
-            return "…"
+            return _short(" ".join(map(self._alone, tree.walk())))
         if tree.kind in _THROUGH and tree.children:
             return self.text(tree.children[0], depth + 1)
+        return _short(self._told(tree, depth))
+
+    def _alone(self, tree: Tree) -> str:
+        """A part of an expression that is too deep to be written around what is in it."""
+        if tree.kind == "AttributeReference":
+            return self._texts.get(expr_id(tree), str(tree.fields.get("name")))
+        return " ".join([tree.kind, *_own(tree), str(tree.fields.get("value", ""))])
+
+    def _told(self, tree: Tree, depth: int) -> str:
         if tree.kind in _SYMBOLS and len(tree.children) == 2:  # noqa: PLR2004  two sides
             left, right = (self.text(one, depth + 1) for one in tree.children)
             return f"({left} {_SYMBOLS[tree.kind]} {right})"
         match tree.kind:
             case "AttributeReference":
-                found = self._attribute(tree, depth)
+                found = self._column(expr_id(tree), str(tree.fields.get("name")), depth)
             case "Literal":
                 found = str(tree.fields.get("value"))
             case "AggregateExpression" if tree.children:
@@ -108,17 +115,13 @@ class Terms:
                 found = self._window(tree, depth) if window else self._call(tree, depth)
         return found
 
-    def _attribute(self, tree: Tree, depth: int) -> str:
-        number = expr_id(tree)
-        if number not in self._texts:
-            if number in self._named:
-                return self._named[number]
-            made = self._made.get(number)
+    def _column(self, number: int, name: str, depth: int) -> str:
+        if number not in self._texts and number in self._made:
             # Its name first, so that one that names itself comes to an end.
-            self._texts[number] = str(tree.fields.get("name"))
-            if made is not None:
-                self._texts[number] = self.text(made, depth + 1)
-        return self._texts[number]
+            self._texts[number] = name
+            made = (self.text(one, depth + 1) for one in self._made[number])
+            self._texts[number] = "; ".join(dict.fromkeys(made))
+        return self._texts.get(number, name)
 
     def _aggregate(self, tree: Tree, depth: int) -> str:
         distinct = "distinct " if tree.fields.get("isDistinct") is True else ""
@@ -134,13 +137,8 @@ class Terms:
         else:
             name = _CAMEL.sub("_", name).lower()
             name = _RENAMED.get(name, name)
-        own = [
-            f"{key} {_scalar(value)}"
-            for key, value in tree.fields.items()
-            if key not in _SILENT and _scalar(value) and not isinstance(value, int)
-        ]
         inside = [self.text(one, depth + 1) for one in tree.children]
-        return f"{name}({', '.join([*inside, *own])})"[:_LONGEST]
+        return f"{name}({', '.join([*inside, *_own(tree)])})"
 
     def _window(self, tree: Tree, depth: int) -> str:
         """`window(t, 300 s)`: Spark writes a window as arithmetic of half a page."""
@@ -164,6 +162,22 @@ def expr_id(tree: Tree) -> int:
 def is_source(kind: str) -> bool:
     """Whether a node of a plan, of this kind, is a stream that is read."""
     return kind.startswith("Streaming") and "Relation" in kind
+
+
+def _own(tree: Tree) -> list[str]:
+    """What an expression is beyond its kind and its children."""
+    return [
+        f"{key} {_scalar(value)}"
+        for key, value in tree.fields.items()
+        if key not in _SILENT and _scalar(value) and not isinstance(value, int)
+    ]
+
+
+def _short(text: str) -> str:
+    """A text; of a long one the beginning and a digest, which tells the whole from another."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def _field_of(tree: Tree) -> str:

@@ -33,32 +33,28 @@ class Tree:
 
     def walk(self) -> Iterator["Tree"]:
         """This node and everything below it, a parent before its children."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            waiting.extend(reversed(one.children))
 
 
 def tree(listed: Json) -> Tree | None:
     """The tree of a list; None for what is none."""
     if not _is_list(listed) or not isinstance(listed, Sequence) or not listed:
         return None
-    found, _ = _built(listed, 0)
-    return found
-
-
-def _built(listed: Sequence[Json], at: int) -> tuple[Tree, int]:
-    one = listed[at]
-    fields: Mapping[str, Json] = one if isinstance(one, Mapping) else {}
-    count, name = fields.get("num-children"), fields.get("class")
-    children: list[Tree] = []
-    after = at + 1
-    for _ in range(count if isinstance(count, int) else 0):
-        if after >= len(listed):
-            break
-        child, after = _built(listed, after)
-        children.append(child)
-    kind = str(name).rpartition(".")[2].rstrip("$")
-    return Tree(kind=kind, number=at, fields=fields, children=tuple(children)), after
+    # From the end, where a node's children are the nearest that no other has taken.
+    untaken: list[Tree] = []
+    for number in reversed(range(len(listed))):
+        one = listed[number]
+        fields: Mapping[str, Json] = one if isinstance(one, Mapping) else {}
+        count, name = fields.get("num-children"), fields.get("class")
+        most = min(count, len(untaken)) if isinstance(count, int) else 0
+        children = tuple(untaken.pop() for _ in range(most))
+        kind = str(name).rpartition(".")[2].rstrip("$")
+        untaken.append(Tree(kind=kind, number=number, fields=fields, children=children))
+    return untaken[-1]
 
 
 def _of_field(value: Json) -> Iterator[Tree]:

@@ -25,6 +25,7 @@ from holdfast.diagnose.rules import (
     sinks,
     source_files,
     source_logs,
+    source_numbers,
     source_tables,
     source_topics,
     state,
@@ -54,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     checksums.asked,
     sinks.asked,
     source_logs.asked,
+    source_numbers.asked,
     source_files.asked,
     landing.asked,
     source_tables.asked,
@@ -95,8 +97,10 @@ def _judgement(restart: Restart, findings: list[Finding]) -> Judgement:
     error = restart.error
     if severities & _UNSAFE or (error is not None and not error.unless):
         return Judgement.UNSAFE
+    if isinstance(restart.batch, Unknown) and error is None:
+        return Judgement.UNKNOWN
     if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
-    if isinstance(restart.batch, Unknown) or restart.runs is Runs.UNKNOWN:
+    if restart.runs is Runs.UNKNOWN:
         return Judgement.UNKNOWN
     return Judgement.SAFE

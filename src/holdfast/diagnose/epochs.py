@@ -73,6 +73,7 @@ def _ranges(evidence: Evidence) -> Iterator[SourceRange]:
         yield SourceRange(
             source=source.name,
             kind=source.kind,
+            or_kinds=source.or_kinds,
             start=ends.get(source.name),
             end=_NO_END,
             consumed=_NO_END,

@@ -233,14 +233,14 @@ def _log_offset(offset: Json) -> int:
 
 
 def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
-    described = {one.name: one.described for one in evidence.sources}
-    opened = {one.name: one for one in evidence.sources if one.open_ended}
+    seen = {one.name: one for one in evidence.sources}
     starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
     for source in following.end.sources:
-        told = described.get(source.source, "")
-        if source.source in opened:
-            yield _open_range(opened[source.source], rerun=following.rerun)
+        known = seen.get(source.source)
+        if known is not None and known.open_ended:
+            yield _open_range(known, rerun=following.rerun)
             continue
+        told = "" if known is None else known.described
         start = starts.get(source.source)
         end = source.offset if following.rerun else _DECIDED
         consumed = source_offset.between(
@@ -249,7 +249,8 @@ def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
         )
         yield SourceRange(
             source=source.source,
-            kind=consumed.source,
+            kind=consumed.source if known is None else known.kind,
+            or_kinds=() if known is None else known.or_kinds,
             start=start,
             end=end,
             consumed=consumed if following.rerun else _DECIDED,
@@ -261,6 +262,7 @@ def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
     return SourceRange(
         source=source.name,
         kind=source.kind,
+        or_kinds=source.or_kinds,
         start=source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at,
         end=_DECIDED,
         consumed=_DECIDED,

@@ -144,7 +144,10 @@ def narrowed(
             lowest = since
             reasons.append(f"{format_.value} is there, which Spark {since} and later write")
         elif since > highest:
-            reasons.append(f"{format_.value} is there: Spark {since} or later was here before")
+            reasons.append(
+                f"{format_.value} is there: Spark {since} or later was here before, or a vendor's"
+                " earlier one, which writes it, too"
+            )
     for format_, only in ONLY_BY.items():
         if format_ in formats and lowest <= only <= highest:
             lowest = highest = only

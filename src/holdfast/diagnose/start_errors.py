@@ -171,7 +171,7 @@ def _of_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartErro
         yield spark_errors.error(
             "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
             ("StateStoreCheckpointLocationNotEmpty",),
-            f"no batch was ever planned, and `{folder}` is not empty",
+            f"no batch is planned, and `{folder}` is not empty",
             folder,
         )
 

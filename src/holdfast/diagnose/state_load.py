@@ -7,6 +7,7 @@ Spark begins at the newest snapshot, and fails if that is damaged. From 4.2 on i
 replays the changes since the one before, at most 500; RocksDB only if it keeps changes.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ _CHANGES = (".delta", ".changelog")
 _SNAPSHOTS = (".snapshot", ".zip")
 _ONLY_4_0 = 2
 _SECOND = 2
+_VERSION = re.compile(r"\d{1,18}(?=[._])")
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MOST_TOLD = 20
 
@@ -35,7 +37,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
         StateLoad(
             operator=one.operator,
             version=batch,
-            missing=tuple(_missing(one, batch, spark))[:_MOST_TOLD] if batch > 0 else (),
+            missing=tuple(_missing(one, batch, spark)) if batch > 0 else (),
             ended=_ended(evidence, one),
         )
         for one in evidence.operators
@@ -150,7 +152,7 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
         condition=f"CANNOT_LOAD_STATE_STORE.{condition}" if spark >= _V4_0 else "",
         exceptions=("SparkException",),
         reason=f"{told}{why}",
-        read_from=load.missing,
+        read_from=load.missing[:_MOST_TOLD],
         unless=f"operator {load.operator} was taken out of the query" if load.ended else "",
     )
 
@@ -171,7 +173,14 @@ def _ended(evidence: Evidence, operator: OperatorSeen) -> int:
     whole = all(
         any(span.first <= last <= span.last for span in one.restorable) for one in operator.stores
     )
-    return last if whole and last <= committed else 0
+    return last if whole and last <= committed and not _went_on(evidence, operator, last) else 0
+
+
+def _went_on(evidence: Evidence, operator: OperatorSeen, last: int) -> bool:
+    """Whether a file of a later version is there that cannot be read: the operator wrote it."""
+    own = [one for one in evidence.unreadable if one.path.startswith(f"state/{operator.operator}/")]
+    found = (_VERSION.match(one.path.rpartition("/")[2]) for one in own)
+    return any(one is not None and int(one[0]) > last for one in found)
 
 
 def _condition(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> str:

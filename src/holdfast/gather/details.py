@@ -80,7 +80,7 @@ def _require(tree: Tree, batch: int, instead: str) -> None:
             f"expected batch {batch} in the offset log, found {spans(tuple(tree.offsets.ids))}",
             hint=f"ask for what is there, as in `{instead}`"
             if tree.offsets.ids
-            else "no batch was ever planned here; look at another checkpoint",
+            else "no batch is planned here; look at another checkpoint",
         )
 
 

@@ -68,7 +68,11 @@ def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
     if unlisted is not None:
         return unlisted
     if planned is None:
-        never = "" if batches.last_committed is not None else ": no batch was ever planned"
+        never = (
+            ""
+            if batches.last_committed is not None
+            else ": no batch is planned, or its entries were deleted"
+        )
         return Absent(reason=f"the offset log is empty{never}")
     if planned in seen.entries.damaged_offsets:
         return seen.entries.damaged_offsets[planned]

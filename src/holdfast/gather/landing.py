@@ -167,11 +167,12 @@ def _reachable(folder: str, checkpoint: str) -> bool:
 
 def _topmost(folders: Sequence[str]) -> list[str]:
     """The folders that lie in none of the others, without those of partition columns."""
-    roots = list(dict.fromkeys(_above_partitions(one) for one in folders[:_MOST_FOLDERS]))
+    roots = list(dict.fromkeys(above_partitions(one) for one in folders[:_MOST_FOLDERS]))
     return [one for one in roots if not any(one.startswith(f"{other}/") for other in roots)]
 
 
-def _above_partitions(folder: str) -> str:
+def above_partitions(folder: str) -> str:
+    """The folder that is read, of one that a file lies in."""
     while "=" in folder.rpartition("/")[2]:
         folder = folder.rpartition("/")[0]
     return folder

@@ -34,6 +34,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
 _HOST = re.compile("file://([^/]+)", re.IGNORECASE)
 _ONE_SLASH = frozenset({"file", "hdfs"})
 _TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
+_BLOBS = frozenset({"wasb", "wasbs"})
 _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 
 
@@ -111,10 +112,7 @@ def _require_location(location: str) -> None:
         )
     scheme = _SCHEME.match(location)
     if scheme and scheme[1].lower() not in (_TWO_SLASHES if scheme[2] else _ONE_SLASH):
-        raise StorageUnavailable(
-            f"expected a path, or a URL with {_KNOWN}, found `{scheme[1]}:` in `{location}`",
-            hint=f"copy the checkpoint to one of these, or mount it: `/{scheme[1]}/…`",
-        )
+        raise _unknown(location, scheme[1], scheme.end())
     host = _HOST.match(location)
     if host:
         path = location[host.end() :] if host[1] == "localhost" else f"/{location[7:]}"
@@ -127,6 +125,22 @@ def _require_location(location: str) -> None:
             f"expected a bucket and a folder in it, found `{location}`",
             hint=f"name them, as in `holdfast inspect {scheme[1]}://bucket/folder`",
         )
+
+
+def _unknown(location: str, scheme: str, end: int) -> StorageUnavailable:
+    """A URL that nothing here can read, or that is one slash short of one."""
+    if scheme.lower() in _TWO_SLASHES:
+        whole = f"{scheme}://{location[end:]}"
+        return StorageUnavailable(
+            f"expected two slashes after `{scheme}:`, found one in `{location}`",
+            hint=f"write both: {_inspect(whole)}",
+        )
+    hint = f"copy the checkpoint to one of these, or mount it: `/{scheme}/…`"
+    if scheme.lower() in _BLOBS:
+        hint = "the same account has it, too, as `abfss://container@account.dfs.core.windows.net/…`"
+    return StorageUnavailable(
+        f"expected a path, or a URL with {_KNOWN}, found `{scheme}:` in `{location}`", hint=hint
+    )
 
 
 def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:

@@ -28,6 +28,7 @@ from holdfast.model.source_offset import (
 from holdfast.storage import Missing, Piece, Reader
 
 _MOST_START = 16 << 20
+_OF_2_1 = "of Spark 2.1"
 
 Planned = tuple[BatchId, OffsetEntry]
 
@@ -74,7 +75,7 @@ def seen(
                 batch=planned[0],
                 after=before[0] if before else None,
                 kind=consumed.source,
-                or_kinds=_or_kinds(end),
+                or_kinds=_or_kinds(end, planned[1]),
                 described=told,
                 offset=end,
                 raw=source.offset,
@@ -126,12 +127,13 @@ def _of_kinesis(
     )
 
 
-def _or_kinds(offset: Offset) -> tuple[str, ...]:
-    """Other sources that would have written the same."""
+def _or_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
+    """Other sources that would have written the same; Spark 2.1 pins no setting."""
     if isinstance(offset, NoOffset | OpaqueOffset):
         return ()
     shared = offset.recognition.basis is Basis.SHARED_SHAPE
-    return offset.recognition.others if shared else ()
+    others = offset.recognition.others if shared else ()
+    return tuple(one for one in others if not (entry.settings and one.endswith(_OF_2_1)))
 
 
 def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:

@@ -6,6 +6,7 @@ in a checkpoint tell the same at once:
     rows      a committed batch, its offset entry, and in every partition a snapshot and every
               change after it
     changes   of each batch the changes themselves, in every partition
+    both      the schema of the state, which Spark 3.1 and later keep
 """
 
 import shlex
@@ -17,6 +18,7 @@ from holdfast.gather import spans
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Known, OperatorSeen, Span
 from holdfast.report import words
 
@@ -50,6 +52,18 @@ def require_listed(asked: Asked, tree: Tree) -> None:
             f" {hidden[0].reason}",
             hint=OTHER_USER,
         )
+
+
+def require_schema(asked: Asked, tree: Tree) -> None:
+    """Raise where nothing tells the columns of the state: Spark can read the rows of no batch."""
+    if FileKind.STATE_SCHEMA in tree.amounts:
+        return
+    told = shlex.join(["holdfast", "inspect", asked.location])
+    raise StateUnreadable(
+        f"expected the schema of the state in `state/{asked.operator}`, found none: before Spark"
+        " 3.1 none is kept, and its rows cannot be read",
+        hint=f"see how much there is of it: `{told}`",
+    )
 
 
 def operator(asked: Asked, operators: tuple[OperatorSeen, ...]) -> OperatorSeen:

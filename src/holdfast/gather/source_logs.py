@@ -70,13 +70,22 @@ def _log(reader: Reader, name: str, source: Source, known: bool | None) -> Sourc
     if last is not None:
         pieces.append(Piece(path=f"sources/{name}/{last}.compact", most=_MOST_TAIL, last=True))
     damaged: list[UnreadableFile] = []
+    partly: list[str] = []
     read = 0
     for piece, data in reader.read(pieces if known is not False else []):
         whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
         said = decoded(data, partial(file_source_log.decode, whole=whole))
+        if not whole and isinstance(data, bytes) and b"\n" not in data:
+            said = Unreadable(reason=f"no line ends in its last {piece.most:,} bytes")
         if isinstance(said, Unreadable):
             damaged.append(unread(piece.path, said))
         elif not isinstance(said, Missing):
             read += len(said)
-    of_files = known if known is not None else bool(read or last is not None)
-    return SourceLog(of_files=of_files, entries=entries, compacts=compacts, damaged=tuple(damaged))
+            partly += [] if whole else [piece.path]
+    return SourceLog(
+        of_files=known if known is not None else bool(read or last is not None),
+        entries=entries,
+        compacts=compacts,
+        damaged=tuple(damaged),
+        partly=tuple(partly),
+    )

@@ -30,6 +30,7 @@ _KEY_COUNTS = ("-keyToNumValues", "-keyWithTsToNumValues")
 _FORMAT, _SECOND = "spark.sql.streaming.aggregation.stateFormatVersion", "2"
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 _INCOMPLETE = Unknown(reason="a partition of the state has no files")
+_DELETED = "nothing is left in the folder `state`"
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
@@ -45,15 +46,16 @@ class State:
 
 
 def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
-    """Every operator that has a folder."""
+    """Every operator that has a folder; without any, those that the last batch reported."""
     described = descriptions.read(reader, tree, logged)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
     own = {n: _name(n, tree, described, logged) for n in sorted(found)}
     names = _completed(own, logged.operators)
+    operators = tuple(_operator(n, names, tree, described, logged) for n in names)
     return State(
-        operators=tuple(_operator(n, names, tree, described, logged) for n in names),
+        operators=operators or _deleted(tree, logged),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
         metadata_version=max((s.version for s in described.snapshots.values()), default=0),
         unreadable=tuple(described.unreadable.values()),
@@ -110,6 +112,26 @@ def _operator(
     )
 
 
+def _deleted(tree: Tree, logged: stores.Logged) -> tuple[OperatorSeen, ...]:
+    """Operators that a batch ran with and that have no files: Spark itself never removes them all.
+
+    Without rows it may have none: a `foreachBatch` function that reads nothing writes none. Which
+    partitions they had is not known, but every operator has a first one.
+    """
+    if logged.operators is None or not any(logged.rows.values()) or tree.refused_in("state"):
+        return ()
+    unnamed = {n: Unknown(reason=_DELETED) for n in range(len(logged.operators.value))}
+    names = _completed(unnamed, logged.operators, _DELETED)
+    return tuple(
+        OperatorSeen(
+            operator=n, name=name, partitions=0, left_over=0, rows=Unknown(reason=_DELETED),
+            bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
+            stores=(), metadata=Absent(reason=_DELETED), absent=((0, "default"),),
+        )
+        for n, name in names.items()
+    )  # fmt: skip
+
+
 def _reported(operator: int, names: Mapping[int, Fact[str]], logged: stores.Logged) -> int | None:
     """The rows that a run has reported. Before 3.2 no operator has a name there."""
     name = names[operator]
@@ -132,7 +154,9 @@ def _rows(
 
 
 def _completed(
-    names: Mapping[int, Fact[str]], reported: Known[tuple[str, ...]] | None
+    names: Mapping[int, Fact[str]],
+    reported: Known[tuple[str, ...]] | None,
+    unnamed: str = _NO_NAME,
 ) -> Mapping[int, Fact[str]]:
     """Names that only what the runs report can give, where it is certain whose they are.
 
@@ -146,7 +170,7 @@ def _completed(
     others = [name for name, count in left.items() if count]
     if len(others) != 1 or not others[0]:
         return names
-    reason = f"{_NO_NAME}; as its runs report it"
+    reason = f"{unnamed}; as its runs report it"
     told = Known(value=others[0], read_from=reported.read_from, inferred=reason)
     return {n: told if isinstance(one, Unknown) else one for n, one in names.items()}
 

@@ -82,14 +82,27 @@ def _files_gone(evidence: Evidence) -> tuple[str, ...] | Unknown:
     if len(local) < len(named):
         return _ELSEWHERE
     try:
-        return tuple(path for path in local if not _there(path))
+        gone = [path for path in local if not _there(_located(path))]
+        # A copy of a checkpoint names folders of the machine, or the container, that wrote it.
+        sure = tuple(path for path in gone if _there(_folder(path)))
     except PermissionError as error:
         return Unknown(reason=f"this user may not look at `{error.filename}`")
+    if gone and not sure:
+        return Unknown(reason=f"their folder `{_folder(gone[0])}` is not on this machine")
+    return sure
 
 
-def _there(path: str) -> bool:
+def _folder(path: str) -> Path:
+    return Path(landing.above_partitions(str(_located(path).parent)))
+
+
+def _located(path: str) -> Path:
+    return Path("/" + unquote(path.removeprefix("file:")).lstrip("/"))
+
+
+def _there(path: Path) -> bool:
     try:
-        Path("/" + unquote(path.removeprefix("file:")).lstrip("/")).stat()
+        path.stat()
     except PermissionError:
         raise
     except (OSError, ValueError):

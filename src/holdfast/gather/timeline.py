@@ -89,7 +89,10 @@ def standing(batch: BatchId, entries: Entries, batches: Batches) -> Committed:
     if batches.no_commit_log:
         return Committed.NO if batch in batches.pending else Committed.UNLOGGED
     held = any(span.first <= batch <= span.last for span in batches.commit_spans)
-    return Committed.YES if held else Committed.NO
+    if held:
+        return Committed.YES
+    last = batches.last_committed
+    return Committed.MISSING if last is not None and batch < last else Committed.NO
 
 
 _Count = tuple[int | Unknown, str]

@@ -180,7 +180,8 @@ class Tree:
 
     def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         first = entries[0][0]
-        if first.operator is None or first.partition is None:
+        # Spark calls no store by a number: that is a partition, copied into another.
+        if first.operator is None or first.partition is None or first.store.isdecimal():
             return
         key = (first.operator, first.partition, first.store)
         store = self.stores.setdefault(key, Store())

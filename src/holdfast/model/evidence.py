@@ -8,9 +8,10 @@ A fact is one of four things, and which one is never guessed:
     Unknown         nothing that was looked at can say it
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Generic, TypeAlias, TypeVar
 
 from holdfast.model.batch import Unknown
@@ -101,12 +102,34 @@ class Batches:
         """The log of a name, if it cannot be listed."""
         return next((one for one in self.unlisted if one.path == name), None)
 
+    @property
+    def missing_offsets(self) -> tuple[Span, ...]:
+        """What is missing inside the offset log."""
+        return tuple(_between(self.offset_spans))
+
+    @property
+    def missing_commits(self) -> tuple[Span, ...]:
+        """What is missing inside the commit log, or before it: Spark purges it no sooner."""
+        found = list(_between(self.commit_spans))
+        if self.offset_spans and self.commit_spans:
+            planned, committed = self.offset_spans[0].first, self.commit_spans[0].first
+            if planned < committed:
+                last = min(committed - 1, self.offset_spans[-1].last)
+                found.insert(0, Span(first=planned, last=last))
+        return tuple(found)
+
+
+def _between(spans: tuple[Span, ...]) -> Iterator[Span]:
+    for before, after in pairwise(spans):
+        yield Span(first=before.last + 1, last=after.first - 1)
+
 
 class Committed(StrEnum):
-    """How a planned batch stands."""
+    """How a planned batch stands; one without a commit below a committed one is never run again."""
 
     YES = "committed"
     NO = "pending"
+    MISSING = "no commit"
     UNLOGGED = "done"
     COMMIT_UNREADABLE = "commit unreadable"
     OFFSETS_UNREADABLE = "offsets unreadable"
@@ -182,13 +205,15 @@ class SameSource:
 class SourceLog:
     """The folder of one source as a log of files, by its names; `damaged` could not be read.
 
-    Only what a start reads is read: the last compacted entry and those after it.
+    Only what a start reads is read: the last compacted entry and those after it. `partly` are the
+    files of which only the end was read.
     """
 
     of_files: bool
     entries: tuple[Span, ...]
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
+    partly: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

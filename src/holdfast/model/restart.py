@@ -80,10 +80,14 @@ class StartError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRange:
-    """What the batch reads of one source; the end of a new batch is for the source to decide."""
+    """What the batch reads of one source; the end of a new batch is for the source to decide.
+
+    `or_kinds` are other sources whose offsets look the same.
+    """
 
     source: str
     kind: str
+    or_kinds: tuple[str, ...]
     start: Json
     end: "Json | Unknown"
     consumed: Consumed | Unknown

@@ -8,11 +8,13 @@ from holdfast.model.json import Json
 from holdfast.model.restart import Restart, Runs, SourceRange, StartError
 from holdfast.model.source_offset import Consumed
 from holdfast.model.version import VERSION
-from holdfast.report import failing, redact, words
+from holdfast.report import failing, redact, rows, words
 from holdfast.report.text import Line, Part, Style, clean
 
 FORMAT = 1
 _MOST_LINES = 8
+_MOST_STORES = 20
+_BESIDE = " " * 12
 _STYLES = {
     Severity.BLOCKS: Style.BAD,
     Severity.LOSES: Style.BAD,
@@ -58,7 +60,12 @@ def _restart(shown: Restart) -> Json:
         "ranges": [_range(one) for one in shown.ranges],
         "watermark_ms": _known(shown.watermark_ms),
         "state": [
-            {"operator": one.operator, "version": one.version, "missing": list(one.missing)}
+            {
+                "operator": one.operator,
+                "version": one.version,
+                "missing": list(one.missing[:_MOST_STORES]),
+                "missing_more": max(0, len(one.missing) - _MOST_STORES),
+            }
             for one in shown.state
         ],
         "sink": [
@@ -91,6 +98,7 @@ def _range(shown: SourceRange) -> Json:
     return {
         "source": shown.source,
         "kind": shown.kind,
+        "or_kinds": list(shown.or_kinds),
         "start": shown.start,
         "end": None if isinstance(shown.end, Unknown) else shown.end,
         "end_known": not isinstance(shown.end, Unknown),
@@ -140,7 +148,8 @@ def _sentence(diagnosis: Diagnosis) -> str:
     if restart.error is not None:
         return failing.sentence("a start", restart, restart.error)
     worst = next((one for one in diagnosis.findings if one.severity is not Severity.NOTE), None)
-    if worst is not None and diagnosis.judgement is not Judgement.SAFE:
+    told = diagnosis.judgement in (Judgement.UNSAFE, Judgement.UNDEFINED)
+    if worst is not None and told:
         return worst.text[:1].lower() + worst.text[1:].removesuffix(".")
     return f"a start {_what(restart)}"
 
@@ -182,7 +191,8 @@ def _restart_lines(shown: Restart) -> Iterator[Line]:
             Part(missing, Style.BAD),
         )
     for sink in shown.sinks:
-        yield (Part(f"  {sink.table}: {sink.act.value}"), Part(f"  {sink.reason}", Style.DIM))
+        act = Part(f": {sink.act.value}")
+        yield (Part(f"  {sink.table}"), act, Part(f"  {sink.reason}", Style.DIM))
     if not shown.sinks:
         yield (Part("  sink: unknown", Style.CAREFUL),)
     for error in ([shown.error] if shown.error else []) + list(shown.later[:_MOST_LINES]):
@@ -201,13 +211,15 @@ def _error_line(shown: StartError) -> Line:
 def _range_lines(shown: SourceRange) -> Iterator[Line]:
     if isinstance(shown.consumed, Unknown):
         start = "the beginning" if shown.start is None else words.json_short(shown.start)
-        yield (Part(f"  source {shown.source} ({shown.kind}) from {start}"),)
+        yield (Part(f"  source {shown.source} ({rows.kind(shown)}) from {start}"),)
         return
     partitions = shown.consumed.partitions
-    for one in partitions[:_MOST_LINES]:
+    for one in rows.partitions(partitions, _MOST_LINES):
         name = f" {one.partition}" if one.partition else ""
+        # Apart, for a topic may be called as a secret is, and its offsets are none.
         yield (
-            Part(f"  source {shown.source} ({shown.kind}){name}: {one.start or '-'} → {one.end}"),
+            Part(f"  source {shown.source} ({rows.kind(shown)}){name}"),
+            Part(f": {one.start or '-'} → {one.end or '-'}"),
         )
     if len(partitions) > _MOST_LINES:
         more = words.plural(len(partitions) - _MOST_LINES, "more partition")
@@ -216,12 +228,12 @@ def _range_lines(shown: SourceRange) -> Iterator[Line]:
 
 def _finding_lines(shown: Finding) -> Iterator[Line]:
     yield (
-        Part(f"{shown.severity.value:<12}", _STYLES[shown.severity]),
+        Part(f"{shown.severity.value:<{len(_BESIDE)}}", _STYLES[shown.severity]),
         Part(shown.code.value, Style.HEAD),
         Part(f"  {shown.text}"),
     )
     for clue in shown.clues:
-        seen = f"{clue.file}: expected {clue.expected}, found {clue.found}"
-        yield (Part(f"            {seen}", Style.DIM),)
+        seen = f": expected {clue.expected}, found {clue.found}"
+        yield (Part(f"{_BESIDE}{clue.file}", Style.DIM), Part(seen, Style.DIM))
     for remedy in shown.remedies:
-        yield (Part(f"            → {remedy}"),)
+        yield (Part(f"{_BESIDE}→ {remedy}"),)

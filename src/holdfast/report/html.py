@@ -15,7 +15,6 @@ from holdfast.model.evidence import (
     OperatorSeen,
     SourceSeen,
 )
-from holdfast.model.source_offset import Change
 from holdfast.model.version import VERSION
 from holdfast.report import charts, raised, redact, rows, style, verdict, words
 from holdfast.report.charts import Bar
@@ -28,10 +27,10 @@ _STANDINGS = {
     Committed.YES: "good",
     Committed.UNLOGGED: "good",
     Committed.NO: "careful",
+    Committed.MISSING: "careful",
     Committed.COMMIT_UNREADABLE: "bad",
     Committed.OFFSETS_UNREADABLE: "bad",
 }
-_NOTED = (Change.WENT_BACK, Change.VANISHED)
 
 
 def of(evidence: Evidence) -> str:
@@ -49,7 +48,9 @@ def of(evidence: Evidence) -> str:
 def _sections(evidence: Evidence) -> Iterator[str]:
     found = verdict.of(evidence)
     yield f"<header><h1>{_text(evidence.location.value)}</h1>"
-    yield f'<p class="verdict {found.level.value}">{_marked(found.text)}</p></header>'
+    yield f'<p class="verdict {found.level.value}">{_marked(found.text)}</p>'
+    driver = rows.driver(evidence)
+    yield f'<p class="careful">{_text(driver)}</p></header>' if driver else "</header>"
     yield _numbers(evidence)
     yield _section("Nine facts", _facts(evidence))
     yield from _batches(evidence.timeline[-_MOST_BATCHES:])
@@ -102,7 +103,8 @@ def _batches(shown: Sequence[BatchSeen]) -> Iterator[str]:
             Bar(
                 value=ms or 0,
                 label=str(one.batch),
-                title=f"batch {one.batch}: {words.duration(ms)}" if ms is not None else "pending",
+                title=f"batch {one.batch}: "
+                + (one.standing.value if ms is None else words.duration(ms)),
                 style="bar" if _STANDINGS[one.standing] == "good" else "bar careful",
             )
             for one, ms in took
@@ -156,8 +158,9 @@ def _source(shown: SourceSeen) -> str:
     lines = "".join(
         f"<tr><td>{_text(one.partition)}</td><td>{_text(one.start or '-')}</td>"
         f"<td>{_text(one.end or '-')}</td><td>{words.number(one.count)}</td>"
-        f'<td class="{"bad" if one.change in _NOTED else ""}">{one.change.value}</td></tr>'
-        for one in shown.consumed.partitions[:_MOST_PARTITIONS]
+        f'<td class="{"bad" if one.change in rows.LOST_GROUND else ""}">{one.change.value}'
+        "</td></tr>"
+        for one in rows.partitions(shown.consumed.partitions, _MOST_PARTITIONS)
     )
     names = ("partition", "from", "to", shown.consumed.unit, "")
     head = f"<tr>{''.join(f'<th>{_text(name)}</th>' for name in names)}</tr>"
@@ -187,7 +190,9 @@ def _operator(shown: OperatorSeen) -> str:
         for store in shown.stores[:_MOST_PARTITIONS]
     ]
     highest = words.size(max((store.bytes for store in shown.stores), default=0))
-    about = rows.state(shown)
+    about = "".join(
+        f"<p>{_text(one)}</p>" for one in (rows.state(shown), rows.behind(shown)) if one
+    )
     several = any(store.store != "default" for store in shown.stores)
     title = "Bytes by partition and store" if several else "Bytes by partition"
     if len(shown.stores) > _MOST_PARTITIONS:
@@ -195,7 +200,7 @@ def _operator(shown: OperatorSeen) -> str:
     chart = _titled(title, charts.bars(drawn, highest, title.lower()))
     return _section(
         f"Operator {shown.operator}: {_text(name)}",
-        f"<p>{_text(about)}</p>{chart}{_schema(shown)}",
+        f"{about}{chart}{_schema(shown)}",
     )
 
 
@@ -248,7 +253,10 @@ def _rest(evidence: Evidence) -> Iterator[str]:
     if evidence.nested:
         yield _section("Nested checkpoints", _list(evidence.nested))
     if evidence.foreign:
-        yield _section("Files that are not Spark's", _list(evidence.foreign))
+        left = rows.foreign_more(evidence)
+        more = [f"and {left:,} more"] if left else []
+        foreign = _list([*evidence.foreign, *more])
+        yield _section("Files that are not of this checkpoint", foreign)
     if evidence.unreadable:
         unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
         more = [f"and {evidence.unreadable_more:,} more"] if evidence.unreadable_more else []

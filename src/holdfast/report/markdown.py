@@ -1,7 +1,7 @@
 """Evidence -> Markdown for an incident ticket: the verdict, the nine facts, what stands behind."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Absent, Evidence, Known, SourceSeen
@@ -12,7 +12,11 @@ _MOST = 20
 _TICKS = re.compile("`+")
 # A span of code ends at as many backticks as it began with.
 _CODE = re.compile(r"(?<!`)(`++)(.*?[^`])\1(?!`)")
-_BEFORE_TICK = re.compile(r"\\+(?=`|$)")
+# What means something between words: emphasis, a link, an entity; a backslash before a mark.
+_MEANS = re.compile(
+    r"\\(?=[!-/:-@\[-`{-~]|$)|[*<`~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|&(?=#?\w+;)"
+)
+_ENTITIES = {"<": "&lt;", "&": "&amp;"}
 
 
 def of(evidence: Evidence) -> str:
@@ -25,6 +29,8 @@ def _lines(evidence: Evidence) -> Iterator[str]:
     yield ""
     yield f"**{prose(verdict.of(evidence).text)}**"
     yield ""
+    if driver := rows.driver(evidence):
+        yield from (literal(driver), "")
     yield "| fact | | value | read from, or why not |"
     yield "|---|---|---|---|"
     for row in rows.facts(evidence):
@@ -68,7 +74,7 @@ def _partitions(source: SourceSeen) -> Iterator[str]:
         return
     yield f"| partition | from | to | {source.consumed.unit} | |"
     yield "|---|---|---|---|---|"
-    for one in source.consumed.partitions[:_MOST]:
+    for one in rows.partitions(source.consumed.partitions, _MOST):
         yield (
             f"| {cell(one.partition)} | {cell(one.start)} | {cell(one.end)} |"
             f" {words.number(one.count)} | {one.change.value} |"
@@ -89,6 +95,8 @@ def _operators(evidence: Evidence) -> Iterator[str]:
         name = one.name.value if isinstance(one.name, Known) else "name unknown"
         yield from ("", f"## Operator {one.operator}: {literal(name)}", "")
         yield rows.state(one)
+        if behind := rows.behind(one):
+            yield from ("", literal(behind))
         if any(one.schema.values()):
             yield from ("", "| store | column family | key | value |", "|---|---|---|---|")
         for row in rows.schema(one):
@@ -103,8 +111,11 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
     if len(history.value) > _MOST:
         yield f"- {len(history.value) - _MOST:,} before these"
     for one in history.value[-_MOST:]:
+        first = "" if one.first_batch is None else f", from batch {one.first_batch}"
+        spark = f", Spark {literal(one.spark_version)}" if one.spark_version else ""
         error = f" {prose(raised.line(one.error))}" if one.error else ""
-        yield f"- {words.moment(one.at_ms)} {one.sign.value}: {prose(one.note)}{error}"
+        told = f"{one.sign.value}{first}{spark}"
+        yield f"- {words.moment(one.at_ms)} {told}: {prose(one.note)}{error}"
 
 
 def _rest(evidence: Evidence) -> Iterator[str]:
@@ -115,12 +126,21 @@ def _rest(evidence: Evidence) -> Iterator[str]:
     yield from ("", "## Files", "", "| kind | files | size |", "|---|---|---|")
     for kind, amount in evidence.files.items():
         yield f"| {kind.value} | {amount.count:,} | {words.size(amount.bytes)} |"
-    if evidence.unreadable:
-        yield from ("", "## Unreadable", "")
-        yield from (f"- {code(o.path)}: {prose(o.reason)}" for o in evidence.unreadable[:_MOST])
-        left = len(evidence.unreadable) - _MOST + evidence.unreadable_more
-        if left > 0:
-            yield f"- and {left:,} more"
+    yield from _listed("Nested checkpoints", [code(one) for one in evidence.nested])
+    unread = [f"{code(one.path)}: {prose(one.reason)}" for one in evidence.unreadable]
+    yield from _listed("Unreadable", unread, evidence.unreadable_more)
+    foreign = [code(one) for one in evidence.foreign]
+    yield from _listed("Not of this checkpoint", foreign, rows.foreign_more(evidence))
+
+
+def _listed(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
+    if not lines:
+        return
+    yield from ("", f"## {title}", "")
+    yield from (f"- {one}" for one in lines[:_MOST])
+    left = max(0, len(lines) - _MOST) + more
+    if left:
+        yield f"- and {left:,} more"
 
 
 def prose(shown: str) -> str:
@@ -166,5 +186,4 @@ def _spans(text: str) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    doubled = _BEFORE_TICK.sub(lambda found: found[0] * 2, text)
-    return doubled.replace("<", "&lt;").replace("`", "\\`")
+    return _MEANS.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)

@@ -4,7 +4,7 @@ A checkpoint can hold them: offsets of some connectors carry options and URLs, p
 and run records carry whatever was set. A value is taken out when its name says that it is
 secret, or when it stands in a text where secrets stand:
 
-    password=…   "token": "…"   sasl.username=…   --password …
+    password=…   "token": "…"   sasl.username=…   --password …   option("token", "…")
                                                        by the name in front of it
     scheme://user:…@host   scheme://…@host   ?sig=…   AccountKey=…;
                                                        by its place in a URL or connection string
@@ -40,13 +40,21 @@ _NAME = (
 _SECRET_NAME = re.compile(rf"(?i){_NAME}")
 # Names that look secret and hold no secret: what they tell is needed to read a report.
 _HARMLESS = re.compile(
-    r"(?i)(?:\.|^)(?:location|type|format|class|enabled|mechanisms?|provider|protocol|version|"
+    r"(?i)(?:[._\-]|^)(?:location|type|format|class|enabled|mechanisms?|provider|protocol|version|"
     r"partitions|algorithm|host|port|topic)$|shuffle|tokeni[sz]er|\.providerClass$|^keystore$|"
     r"\.auth\.type\.|\.endpoint\.url$|_per_|^persistent://|sasl.?mechanism$|"
     r"(?:exception|error)$"
 )
 # What stands between a name and its value, and what a value begins with where it is no bare word.
-_GIVEN = re.compile(r"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*""")
+# A text of Python may have letters in front of its quote.
+_LETTERS = r"""(?:[rbfuRBFU]{1,2}(?=\\*["']))?"""
+_GIVEN = re.compile(rf"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*{_LETTERS}""")
+# Where code is shown, as in a traceback, both are arguments of a call; in SQL only a blank stands
+# between a password and its text.
+_CALL = re.compile(r"""\(\s{0,4}\\{0,4}["']\Z""")
+_ARGUMENT = re.compile(rf"""(?P<quote>\\*["'])\s*,\s*{_LETTERS}(?=\\*["'])""")
+_PASSWORD = re.compile(r"(?i)(?:pass(?:word|wd|phrase)|pwd)\Z")
+_SAID = re.compile(r"""(?P<quote>)[ \t]+(?=\\*["'])""")
 # On a command line a blank stands between them, and no dash in front of the value. What goes on in
 # words tells of the option.
 _OPTION = re.compile(
@@ -55,9 +63,13 @@ _OPTION = re.compile(
 )
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
 _MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[{}\[\]]""")
+_TUPLE = re.compile(r"""\(\s*[rbfuRBFU]{0,2}\\*["']""")
+_TUPLE_MARK = re.compile(r"""(?<!\\)(\\*+)(["'])|[()]""")
 # A backslash in front of a quote belongs to the quote.
 _WORD = r"""(?:\(redacted\)|(?!\\{1,8}["'])[^\s,;&"'`}\])])++"""
 _BARE = re.compile(_WORD)
+# A folder of a partition may be called as a secret is: `/auth=google/part-0.json`.
+_FOLDER = re.compile(_WORD.replace("[^", "[^/"))
 # The header of a request names its scheme first; some schemes take several values with names.
 _HEADER = "authorization"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9\-]*+")
@@ -68,12 +80,15 @@ _TYPE = re.compile(
     r"(?:string|binary|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp(?:_ntz)?|"
     r"void|variant)(?=[,>)\s]|$)|(?:struct|array|map)<|(?:decimal|char|varchar)\("
 )
+# Nor is what is said of a path: `/lake/tokens: permission denied`.
+_TOLD = re.compile(r": +[A-Za-z]+ [A-Za-z]")
 _AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
-_WORDS = frozenset({"null", "true", "false"})
+_WORDS = frozenset({"null", "true", "false", "…"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
 _OFFSETS = re.compile(r"""\{(?:\s*\\*"\d+\\*"\s*:\s*-?\d+\s*,?)*+\s*\}""")
-# Also what turns the direction of a text, which could make it read as another one.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# Also what turns the direction of a text, which could make it read as another one,
+# or that nobody sees, as a mark of the order of bytes.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _LETTER = re.compile(r"[\w.\-]")
 # No scheme in front: looking for one from every letter of a long text would take for ever. A key
 # of S3 may hold slashes; a number with a slash after it is a port. Without a colon it is a token,
@@ -94,13 +109,19 @@ _LOOKS = (
         r"(?i)(?<=[?&])(?:sig|x-amz-(?:signature|security-token|credential))="
         r"[^&\s\"'`\\]*[^&\s\"'`\\,;]"
     ),
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"),
+    re.compile(
+        r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?"
+        r"(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)"
+    ),
     re.compile(r"LoginModule\s+(?:required|requisite|sufficient|optional)\b[^;\n]*;?"),
     re.compile(
         r"\b(?:dapi[0-9a-f]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w\-]{16,}"
-        r"|xox[abprs]-[\w\-]{10,}|AIza[\w\-]{20,}|[sr]k_live_\w{16,})"
+        r"|xox[abprs]-[\w\-]{10,}|AIza[\w\-]{20,}|[sr]k_live_\w{16,}"
+        r"|sk-(?:ant|proj|svcacct)-[\w\-]{16,}|hf_[A-Za-z]{30,}|hvs\.[\w\-]{20,}"
+        r"|ya29\.[\w\-]{20,}|npm_[A-Za-z0-9]{36})"
     ),
     re.compile(r"(?<=jdbc:oracle:thin:)[^\s/@]{1,256}/[^\s@]{1,256}(?=@)"),
+    re.compile(r"(?i)(?<=identified by )[\"'][^\s\"']+[\"']?"),
     # Whoever knows such a URL may post to it.
     re.compile(r"(?<=hooks\.slack\.com/services/)[\w/\-]+|(?<=/api/webhooks/)[\w/\-]+"),
 )
@@ -178,12 +199,11 @@ def _without_values(shown: str) -> Iterator[str]:
         while _LETTER.match(shown, end):
             end += 1
         looked = end
-        given = _GIVEN.match(shown, end)
-        if given is None and shown[start] == "-":
-            given = _OPTION.match(shown, end)
+        given = _given(shown, start, end)
         if given is None or not is_secret(shown[start:end]):
             continue
-        stop, quote = _value(shown, given)
+        in_path = given[0] == "=" and shown[start - 1 : start] == "/"
+        stop, quote = _value(shown, given, _FOLDER if in_path else _BARE)
         if stop == given.end():
             continue
         yield shown[done : given.end()]
@@ -192,7 +212,21 @@ def _without_values(shown: str) -> Iterator[str]:
     yield shown[done:]
 
 
-def _value(shown: str, given: re.Match[str]) -> tuple[int, str]:
+def _given(shown: str, start: int, end: int) -> re.Match[str] | None:
+    """What stands between a name and its value, or nothing where no value follows."""
+    if shown[start - 1 : start] == "/" and _TOLD.match(shown, end):
+        return None
+    found = _GIVEN.match(shown, end)
+    if found is None and shown[start] == "-":
+        found = _OPTION.match(shown, end)
+    if found is None and _CALL.search(shown, max(0, start - 10), start):
+        found = _ARGUMENT.match(shown, end)
+    if found is None and _PASSWORD.search(shown, start, end):
+        found = _SAID.match(shown, end)
+    return found
+
+
+def _value(shown: str, given: re.Match[str], word: re.Pattern[str]) -> tuple[int, str]:
     """Where the value of a name ends, and the quotes for what takes its place.
 
     It ends where it began where there is nothing to take out.
@@ -203,13 +237,13 @@ def _value(shown: str, given: re.Match[str]) -> tuple[int, str]:
         stop = _text_end(shown, opened)
         nothing = shown[opened.end() : stop] in (opened[0], REDACTED + opened[0])
         return (at if nothing else stop), opened[0]
-    if shown[at : at + 1] in ("{", "["):
+    if shown[at : at + 1] in ("{", "[") or _TUPLE.match(shown, at):
         stop = _nested_end(shown, at)
         return (at if _OFFSETS.fullmatch(shown, at, stop) else stop), given["quote"]
-    bare = _BARE.match(shown, at)
+    bare = word.match(shown, at)
     if not given["quote"] and ":" in given[0] and _TYPE.match(shown, at):
         return at, ""
-    if bare is None or bare[0] in _WORDS or bare[0].startswith(REDACTED):
+    if bare is None or bare[0] in _WORDS or bare[0] == REDACTED:
         return at, ""
     return _credentials_end(shown, given, bare), given["quote"]
 
@@ -241,14 +275,15 @@ def _text_end(shown: str, opened: re.Match[str]) -> int:
 
 
 def _nested_end(shown: str, at: int) -> int:
-    """The end of an object or a list, which may be cut."""
+    """The end of an object, a list or a tuple, which may be cut."""
     depth, position = 0, at
-    while found := _MARK.search(shown, position):
+    mark = _TUPLE_MARK if shown[at] == "(" else _MARK
+    while found := mark.search(shown, position):
         position = found.end()
         if found[2]:
             position = _text_end(shown, found)
             continue
-        depth += 1 if found[0] in "{[" else -1
+        depth += 1 if found[0] in "{[(" else -1
         if depth == 0:
             return position
     return _cut_end(shown, at)

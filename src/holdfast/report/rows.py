@@ -1,10 +1,12 @@
 """Evidence -> rows that more than one kind of report shows."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from holdfast.model.batch import Unknown
+from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import (
     Absent,
     BatchSeen,
@@ -18,9 +20,13 @@ from holdfast.model.evidence import (
     Start,
     UnreadableFile,
 )
+from holdfast.model.restart import SourceRange
+from holdfast.model.source_offset import Change, PartitionChange
 from holdfast.report import words
 
 T = TypeVar("T")
+LOST_GROUND = frozenset({Change.WENT_BACK, Change.VANISHED})
+_DIGITS = re.compile(r"(\d+)")
 _OWN_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 
 
@@ -54,7 +60,13 @@ def facts(evidence: Evidence) -> Iterator[FactRow]:
     yield _row("restart history", history, starts)
 
 
-def kind(shown: SourceSeen) -> str:
+def foreign_more(evidence: Evidence) -> int:
+    """How many files that are not of the checkpoint are counted, and not named."""
+    amount = evidence.files.get(FileKind.FOREIGN)
+    return 0 if amount is None else max(0, amount.count - len(evidence.foreign))
+
+
+def kind(shown: SourceSeen | SourceRange) -> str:
     """What a source is, or may be."""
     if not shown.kind:
         return "no offset"
@@ -102,6 +114,21 @@ def gave(shown: SourceSeen) -> str:
     """Which batches a source's range belongs to, and how much lies in it."""
     total = amount(shown.consumed.total, shown.consumed.unit)
     return batches(shown) if total == "-" else f"{batches(shown)}: {total}"
+
+
+def partitions(shown: Sequence[PartitionChange], most: int) -> list[PartitionChange]:
+    """So many partitions in the order of their numbers; first those that lost ground, if cut."""
+    ordered = sorted(shown, key=_by_number)
+    if len(ordered) > most:
+        ordered.sort(key=lambda one: one.change not in LOST_GROUND)
+    return ordered[:most]
+
+
+def _by_number(shown: PartitionChange) -> list[tuple[int, str]]:
+    """`orders-2` comes before `orders-10`."""
+    # Python reads no number of thousands of digits: by its length and then by its letters.
+    parts = _DIGITS.split(shown.partition)
+    return [(len(one.lstrip("0")) if at % 2 else 0, one) for at, one in enumerate(parts)]
 
 
 def same_as(shown: SourceSeen) -> str:
@@ -194,8 +221,28 @@ def _restorable(shown: OperatorSeen) -> str:
             return f"restorable batches {words.spans(several)}"
 
 
+def behind(shown: OperatorSeen) -> str:
+    """Which stores of an operator end at another version than the latest; empty if none does."""
+    others = [one for one in shown.stores if one.latest_version != shown.latest_version]
+    if not others:
+        return ""
+    told = ", ".join(f"{s.partition}/{s.store} at {s.latest_version}" for s in others[:4])
+    more = f" and {len(others) - 4:,} more" if len(others) > 4 else ""  # noqa: PLR2004
+    return f"{words.plural(len(others), 'store')} at other versions: {told}{more}"
+
+
+def driver(evidence: Evidence) -> str:
+    """Who runs the query now, by its lease; empty where nobody is known to."""
+    lease = evidence.lease
+    if lease is None or lease.expired(evidence.looked_ms):
+        return ""
+    return f"A driver runs: process {lease.holder.pid} on {lease.holder.host}"
+
+
 def state(shown: OperatorSeen) -> str:
     """The state of an operator in one line."""
+    if not shown.partitions and not shown.unlisted:
+        return "its state is gone, no batch can be restored"
     counted = "rows unknown"
     if not isinstance(shown.rows, Unknown):
         counted = words.plural(shown.rows, "row")

@@ -19,7 +19,7 @@ from holdfast.model.evidence import (
     OperatorSeen,
     SourceSeen,
 )
-from holdfast.model.source_offset import Change, PartitionChange
+from holdfast.model.source_offset import PartitionChange
 from holdfast.model.verdict import Level
 from holdfast.report import columns, raised, redact, rows, verdict, words
 
@@ -59,6 +59,7 @@ STANDINGS = {
     Committed.YES: Style.GOOD,
     Committed.UNLOGGED: Style.GOOD,
     Committed.NO: Style.CAREFUL,
+    Committed.MISSING: Style.CAREFUL,
     Committed.COMMIT_UNREADABLE: Style.BAD,
     Committed.OFFSETS_UNREADABLE: Style.BAD,
 }
@@ -83,6 +84,8 @@ def plain(lines: Iterator[Line]) -> str:
 def _lines(evidence: Evidence) -> Iterator[Line]:
     found = verdict.of(evidence)
     yield (Part(found.text, LEVELS[found.level]),)
+    if driver := rows.driver(evidence):
+        yield (Part(driver, Style.CAREFUL),)
     yield ()
     yield from facts(evidence)
     yield from _batches(evidence)
@@ -174,7 +177,7 @@ def of_source(shown: SourceSeen, *, every: bool = False) -> Iterator[Line]:
         yield (Part(f"  {rows.same_as(shown)}", Style.DIM),)
     yield (Part(f"  {rows.gave(shown)}", Style.DIM),)
     partitions = shown.consumed.partitions
-    yield from _partitions(partitions[:most])
+    yield from _partitions(rows.partitions(partitions, most))
     if len(partitions) > most:
         more = words.plural(len(partitions) - most, "more partition")
         yield (Part(f"  {more}", Style.DIM),)
@@ -194,7 +197,7 @@ def _partitions(shown: Sequence[PartitionChange]) -> Iterator[Line]:
     for one, name, *cells in zip(shown, names, starts, ends, counts, strict=True):
         start, end, count = cells
         went = [part for part in (name, f"{start} → {end}", count) if part]
-        style = Style.BAD if one.change in (Change.WENT_BACK, Change.VANISHED) else Style.DIM
+        style = Style.BAD if one.change in rows.LOST_GROUND else Style.DIM
         yield (Part(f"  {'  '.join(went)}"), Part(f"  {one.change.value}", style))
 
 
@@ -212,15 +215,8 @@ def _operator(shown: OperatorSeen) -> Iterator[Line]:
     name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
     yield (Part(f"Operator {shown.operator}", Style.HEAD), Part(f"  {name}"))
     yield (Part(f"  {rows.state(shown)}"),)
-    behind = [s for s in shown.stores if s.latest_version != shown.latest_version]
-    if behind:
-        yield (
-            Part(
-                f"  {words.plural(len(behind), 'store')} at other versions: "
-                + ", ".join(f"{s.partition}/{s.store} at {s.latest_version}" for s in behind[:4]),
-                Style.CAREFUL,
-            ),
-        )
+    if behind := rows.behind(shown):
+        yield (Part(f"  {behind}", Style.CAREFUL),)
     schema = list(rows.schema(shown))
     for store, family, key, value in schema[:_MOST_SCHEMA]:
         label = store if family == "default" else f"{store}/{family}"
@@ -260,9 +256,6 @@ def _rest(evidence: Evidence) -> Iterator[Line]:
         )
         yield ()
         yield (Part("Sink's ledger", Style.HEAD), Part(f"  {ledger.table}: {batch} {ledger.note}"))
-    if evidence.lease is not None and not evidence.lease.expired(evidence.looked_ms):
-        holder = evidence.lease.holder
-        yield (Part(f"A driver runs: process {holder.pid} on {holder.host}", Style.CAREFUL),)
     yield ()
     count = sum(amount.count for amount in evidence.files.values())
     total = sum(amount.bytes for amount in evidence.files.values())
@@ -271,7 +264,8 @@ def _rest(evidence: Evidence) -> Iterator[Line]:
         Part(f"  {words.plural(count, 'file')}, {words.size(total)}: {_kinds(evidence)}"),
     )
     yield from _listed("Nested checkpoints", evidence.nested, Style.CAREFUL)
-    yield from _listed("Not Spark's", evidence.foreign, Style.DIM)
+    foreign, more = evidence.foreign, rows.foreign_more(evidence)
+    yield from _listed("Not of this checkpoint", foreign, Style.DIM, more=more)
     unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
     yield from _listed("Unreadable", unread, Style.BAD, more=evidence.unreadable_more)
 

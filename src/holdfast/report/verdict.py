@@ -29,7 +29,7 @@ def of(evidence: Evidence) -> Verdict:
     if standing.level is Level.BAD:
         return standing
     failure = _failure(evidence)
-    notes = [*_unidentified(evidence), *_unread(evidence)]
+    notes = [*_unidentified(evidence), *_half_emptied(evidence), *_unread(evidence)]
     if failure is None:
         return _careful(standing, notes)
     fails, error = failure
@@ -80,6 +80,14 @@ def _unidentified(evidence: Evidence) -> Iterator[str]:
         yield evidence.query_id.reason
 
 
+def _half_emptied(evidence: Evidence) -> Iterator[str]:
+    """A source keeps something only when a batch is planned, or is about to be."""
+    batches = evidence.batches
+    begun = batches.last_planned is not None or batches.last_committed is not None
+    if evidence.source_logs and not begun and not batches.unlisted:
+        yield f"`sources/{min(evidence.source_logs)}` has what a source kept of a start"
+
+
 def _unread(evidence: Evidence) -> list[str]:
     """What the standing may lack, in words; what it names itself is not said twice."""
     hidden = {one.path for one in evidence.batches.unlisted}
@@ -105,7 +113,10 @@ def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
         return _of_unlisted(batches, batches.unlisted[0])
     if planned is None:
         if committed is None:
-            return Verdict(level=Level.GOOD, text="not started: no batch was ever planned")
+            return Verdict(
+                level=Level.GOOD,
+                text="no batch is planned: it has not begun, or its logs were deleted",
+            )
         return _bad(
             f"commits up to batch {committed} and no offset entry: Spark cannot go on from here"
         )

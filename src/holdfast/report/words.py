@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Span
@@ -53,11 +52,6 @@ def spans(shown: Sequence[Span], most: int = 6) -> str:
     """Ids in short: `3-7, 9`; the newest if there are many."""
     parts = [str(s.first) if s.first == s.last else f"{s.first}-{s.last}" for s in shown]
     return ", ".join((["…"] if len(parts) > most else []) + parts[-most:]) or "none"
-
-
-def gaps(shown: Sequence[Span]) -> list[Span]:
-    """What is missing between spans."""
-    return [Span(first=before.last + 1, last=after.first - 1) for before, after in pairwise(shown)]
 
 
 def number(shown: int | Unknown | None) -> str:

@@ -21,15 +21,18 @@ def wrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
 
 
 def _broken(line: Line, width: int) -> Iterator[Line]:
-    indent = Part(" " * _indent(line, width))
+    below = _indent(line, width)
     current: list[Part] = []
     used, begun = 0, False
     for part in line:
         for found in _WORD.finditer(part.text):
             word = found[0]
-            if begun and used + columns.width(word.rstrip()) > width:
+            if begun and word.strip() and used + columns.width(word.rstrip()) > width:
                 yield tuple(current)
-                current, used, word = [indent], len(indent.text), word.lstrip()
+                word = word.lstrip()
+                # Further to the left is better than broken by the terminal.
+                used = max(0, min(below, width - columns.width(word.rstrip())))
+                current = [Part(" " * used)]
             current.append(Part(word, part.style))
             used += columns.width(word)
             begun = begun or bool(word.strip())
@@ -39,9 +42,8 @@ def _broken(line: Line, width: int) -> Iterator[Line]:
 def _indent(line: Line, width: int) -> int:
     """Where a line goes on: below what follows its label, or a step further in than it began."""
     first = line[0]
-    if len(line) > 1 and (first.style is Style.HEAD or not first.text.strip()):
-        below = len(first.text)
-    else:
-        text = "".join(part.text for part in line)
-        below = len(text) - len(text.lstrip()) + _STEP
-    return below if below <= width // 2 else _STEP
+    label = first.style is Style.HEAD or not first.text.strip() or first.text.endswith("  ")
+    text = "".join(part.text for part in line)
+    further = len(text) - len(text.lstrip()) + _STEP
+    below = len(first.text) if len(line) > 1 and label else further
+    return next((one for one in (below, further) if one <= width // 2), _STEP)

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from holdfast.storage.reader import joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 _EVERYTHING = 1 << 62
 _AT_ONCE = 64
@@ -146,15 +148,15 @@ def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
     The JSON is made here, because Spark's own to_json fails on the rows of a join.
     """
     known = [name for name in ("batch_id", "change_type", "partition_id") if name in frame.columns]
-    shown = [name for name in frame.columns if name not in known]
-    keys = [name for name in shown if "key" in name] or shown[:1]
-    values = [name for name in shown if name not in keys]
+    shown = [field for field in frame.schema.fields if field.name not in known]
+    keys = [field for field in shown if "key" in field.name] or shown[:1]
+    values = [field for field in shown if field not in keys]
     return [
         Row(
             part=part,
             partition=row["partition_id"],
-            key=_json([(name, row[name]) for name in keys]),
-            value=_json([(name, row[name]) for name in values]),
+            key=_json({one.name: _plain(row[one.name], one.dataType) for one in keys}),
+            value=_json({one.name: _plain(row[one.name], one.dataType) for one in values}),
             batch=row["batch_id"] if "batch_id" in known else wanted.batch,
             change=row["change_type"] if "change_type" in known else "",
         )
@@ -162,23 +164,37 @@ def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
     ]
 
 
-def _json(columns: Sequence[tuple[str, object]]) -> str:
+def _json(columns: Mapping[str, object]) -> str:
     """A single column alone; of several, an object with all of them."""
     if not columns:
         return ""
-    shown = columns[0][1] if len(columns) == 1 else dict(columns)
-    return json.dumps(_plain(shown), ensure_ascii=False, separators=(",", ":"), default=str)
+    shown = next(iter(columns.values())) if len(columns) == 1 else columns
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _plain(value: object) -> object:
-    """Rows inside of rows, lists and maps as JSON has them; keys of a map become texts."""
-    if isinstance(value, tuple) and hasattr(value, "asDict"):
-        return {str(key): _plain(one) for key, one in value.asDict().items()}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value.hex() if isinstance(value, bytes | bytearray) else value
+def _plain(value: object, kind: "DataType") -> object:
+    """Rows inside of rows, lists and maps as JSON has them; keys of a map become texts.
+
+    A timestamp is in UTC, and says so: Spark gives it in the time zone of this machine. One without
+    a time zone is left as it is.
+    """
+    from pyspark.sql import types  # noqa: PLC0415  a session is there
+
+    match value, kind:
+        case tuple(), types.StructType():
+            each = zip(kind.fields, value, strict=True)
+            return {field.name: _plain(one, field.dataType) for field, one in each}
+        case Mapping(), types.MapType():
+            key, held = kind.keyType, kind.valueType
+            return {str(_plain(one, key)): _plain(value[one], held) for one in value}
+        case list() | tuple(), types.ArrayType():
+            return [_plain(one, kind.elementType) for one in value]
+        case datetime(), types.TimestampType():
+            return str(value.astimezone(UTC))
+        case bytes() | bytearray(), _:
+            return value.hex()
+        case _:
+            return value
 
 
 @contextmanager

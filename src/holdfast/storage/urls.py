@@ -7,6 +7,8 @@ import os.path
 import re
 from pathlib import Path
 
+from holdfast.errors import LocationMissing
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):/(/)?")
 _FOR_RUST = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _FOR_SPARK = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
@@ -40,7 +42,13 @@ def local_path(url: str) -> Path:
     As Hadoop reads the text of a URL: `%41` is three letters, and not an `A`.
     """
     path = _after_host(url[5:]) if url.lower().startswith("file:") else url
-    absolute = os.path.normpath(Path(path).absolute())
+    try:
+        absolute = os.path.normpath(Path(path).absolute())
+    except FileNotFoundError as error:
+        raise LocationMissing(
+            f"expected a folder that `{url}` begins at, found that this one was removed",
+            hint='go to the one that has its name now: `cd "$PWD"`',
+        ) from error
     return Path("/" + absolute.lstrip("/"))  # POSIX keeps two slashes at the beginning
 
 

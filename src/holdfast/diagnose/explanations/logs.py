@@ -24,6 +24,13 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
             (
+                "4.1.0 to 4.1.2",
+                (
+                    "the same; if it reads Kafka, it then ends with a `NullPointerException`, when"
+                    " it reports on the batch that it has just committed. The next start goes on"
+                ),
+            ),
+            (
                 "2.3 to 4.3 in continuous mode",
                 (
                     "begins at the end of the last committed epoch, reads on as far as there is"
@@ -106,9 +113,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Nothing has to be done. A replay to a batch in the gap is not possible.",
     ),
     Code.COMMIT_GAP: Explanation(
-        meaning="Entries are missing inside the commit log.",
-        causes="Deletion by hand, a failed upload to S3 that nobody was told of, or asynchronous"
-        " progress tracking.",
+        meaning="Entries are missing inside the commit log, or at its beginning.",
+        causes="Deletion by hand, a failed upload to S3 that nobody was told of, asynchronous"
+        " progress tracking, or first batches of Spark 2.1, which kept no commit log.",
         spark=((_ALL, "looks at the latest commit only, and does not notice"),),
         cures="Nothing has to be done.",
     ),
@@ -147,9 +154,28 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore the folder. Without it, only a new checkpoint is left, over a sink that was"
         " cleared.",
     ),
+    Code.LOGS_GONE: Explanation(
+        meaning="Neither log has an entry, and a source has left what it keeps: the log of a file"
+        " source, or where Kafka began.",
+        causes="Somebody deleted `offsets` and `commits` and left the rest; or the first start was"
+        " cut short after its source had looked for data, and before the batch was planned.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "begins at batch 0 without a warning: a file source gives every file that its"
+                    " log lists as one batch, Kafka begins where it first began, whatever"
+                    " `startingOffsets` says; the query id is the old one, by which a Delta sink"
+                    " passes over batches that it has"
+                ),
+            ),
+        ),
+        cures="Restore both folders. A new beginning needs a whole new checkpoint, and a sink that"
+        " was cleared.",
+    ),
     Code.LOCATION_NOT_EMPTY: Explanation(
-        meaning="No batch was ever planned, and there are files in `offsets`, `commits` or"
-        " `state` all the same.",
+        meaning="No batch is planned, and there are files in `offsets`, `commits` or `state` all"
+        " the same.",
         causes="Somebody emptied a log and left the rest, or copied something into the folder.",
         spark=(
             ("3.5, 4.0", "begins at batch 0, on top of whatever state is there"),
@@ -175,7 +201,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ),
         ),
         cures="Restore it. A commit can also be removed: the batch then runs again. An offset entry"
-        " can be removed only if its batch has not reached the sink.",
+        " can be removed alone only if it is the last one and its batch has neither reached the"
+        " sink nor been committed; else with everything after it, in both logs, which reads that"
+        " again.",
     ),
     Code.FILE_UNREADABLE: Explanation(
         meaning="An old entry of a log, or a file of the state, cannot be read, and a start does"

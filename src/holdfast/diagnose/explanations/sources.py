@@ -67,6 +67,24 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         spark=((_ALL, "fails with a bare `AssertionError`"),),
         cures="Restore the offset entries.",
     ),
+    Code.SOURCE_NOT_REPLAYABLE: Explanation(
+        meaning="A socket, or a memory source of a test, counts from 0 in each process and keeps"
+        " nothing: the numbers of the checkpoint mean nothing to the next one. No file names it:"
+        " without a run record or an event log it is told by its bare numbers, and by having no"
+        " folder below `sources`; a connector that counts so, too, may be meant.",
+        causes="A query for trying things out was given a checkpoint.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "runs a pending batch again with no rows, takes a lower number for new data,"
+                    " drops the lines that come first, and fails with `IllegalStateException:"
+                    " Offsets committed out of order`"
+                ),
+            ),
+        ),
+        cures="Start with a new checkpoint, or read from a source that keeps its data.",
+    ),
     Code.SOURCE_FILES_GONE: Explanation(
         meaning="The batch that runs again reads files that are no longer there.",
         causes="The landing folder was cleaned, or `cleanSource` has moved them.",
@@ -202,7 +220,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
     ),
     Code.KAFKA_PARTITION_GONE: Explanation(
-        meaning="A partition in the offsets is not in the cluster.",
+        meaning="A partition in the offsets is not in the cluster, or was not when the batch that"
+        " runs again was planned.",
         causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
         spark=((_ALL, "with `failOnDataLoss=true` stops; with `false` leaves it out"),),
         cures="Point it at the right cluster, or start with a new checkpoint.",

@@ -12,7 +12,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The version of the state that the next batch loads cannot be put together: a"
         " snapshot, or a change after it, is missing, empty or cut short; or a file that a snapshot"
         " of RocksDB names is not there with the size that it names.",
-        causes="Files were deleted, by a lifecycle rule of an object store say; a full disk left"
+        causes="Files were deleted, by a lifecycle rule of an object store say, or the whole folder"
+        " by somebody, which only run records or an event log tell; a full disk left"
         " empty ones; a copy missed some; or a batch was"
         " committed without its state, as with a `foreachBatch` function that does not read all its"
         " rows.",

@@ -11,6 +11,7 @@ continuous.py      was it written in continuous mode?
 checksums.py       are there hidden checksums of files that are gone?
 sinks.py           do the sinks hold what the checkpoint counts as done?
 source_logs.py     do the logs of file sources hold what the offsets name?
+source_numbers.py  can a source that counts in bare numbers give again what it gave?
 source_files.py    are the files of the batch still there?
 landing.py         are there landing files that a file source will not read?
 source_tables.py   does a Delta table still have the versions to read?

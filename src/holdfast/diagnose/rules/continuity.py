@@ -6,7 +6,6 @@ has been there, or of asynchronous progress tracking, and stop nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Span
@@ -26,8 +25,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
     told = batches.last_committed if how.continuous else before
-    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.offset_spans, told)
-    yield from _gaps(Code.COMMIT_GAP, "commits", batches.commit_spans, None)
+    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
+    yield from _gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
 
 
 def _before_missing(before: int) -> Finding:
@@ -56,22 +55,21 @@ def _from_the_beginning(before: int) -> Finding:
     )
 
 
-def _gaps(code: Code, log: str, spans: Sequence[Span], told: int | None) -> Iterator[Finding]:
+def _gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
     """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
-    between = ((one.last + 1, two.first - 1) for one, two in pairwise(spans))
-    gaps = [(first, last) for first, last in between if not first == last == told]
+    gaps = [gap for gap in seen if not gap.first == gap.last == told]
     if not gaps:
         return
-    first, last = gaps[0]
+    first, last = gaps[0].first, gaps[0].last
     entries = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
     more = f" and others, with {len(gaps):,} gaps in all, are" if len(gaps) > 1 else " is"
     yield Finding(
         code=code,
         severity=Severity.NOTE,
-        text=f"{entries}{more} missing inside the log; a start does not look there.",
+        text=f"{entries}{more} missing, and later ones are there; a start does not look there.",
         clues=tuple(
-            Clue(file=f"{log}/{entry}", expected="an entry", found="no such file")
-            for entry, _ in gaps[:_MOST_TOLD]
+            Clue(file=f"{log}/{gap.first}", expected="an entry", found="no such file")
+            for gap in gaps[:_MOST_TOLD]
         ),
         remedies=(),
     )

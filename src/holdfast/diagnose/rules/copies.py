@@ -27,12 +27,24 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             ),
             remedies=("start only one of them; a copy that is to live needs a sink of its own",),
         )
-    for path in seen.evidence.nested[:_MOST_TOLD]:
+    nested = seen.evidence.nested
+    if nested:
+        others = (
+            f"Another checkpoint lies inside this one, in `{nested[0]}`: a reset of this one"
+            " removes it too."
+            if len(nested) == 1
+            else f"{len(nested):,} other checkpoints lie inside this one: a reset of this one"
+            " removes them too."
+        )
         yield Finding(
             code=Code.CHECKPOINT_NESTED,
-            severity=Severity.UNDEFINED,
-            text=f"Another checkpoint lies inside this one, in `{path}`: a reset of this one"
-            " removes it too.",
-            clues=(Clue(file=path, expected="no checkpoint", found="offsets or commits"),),
-            remedies=(f"stop its query, move `{path}` beside this checkpoint, start it there",),
+            severity=Severity.NOTE,
+            text=others,
+            clues=tuple(
+                Clue(file=one, expected="no checkpoint", found="offsets or commits")
+                for one in nested[:_MOST_TOLD]
+            ),
+            remedies=(
+                f"stop its query, move `{nested[0]}` beside this checkpoint, start it there",
+            ),
         )

@@ -5,10 +5,10 @@ mode those of the latest commit and after it. Older entries are never read again
 sources and the state have rules of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose import unseen
-from holdfast.model.evidence import Evidence, UnreadableFile
+from holdfast.model.evidence import Evidence, Span, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 
@@ -26,7 +26,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         if file.forbidden:
             continue
         if file.path in needed:
-            yield _blocks(file)
+            yield _blocks(file, evidence, continuous=continuous)
         elif file.path.startswith(("offsets/", "commits/")):
             yield _older(file)
         elif not file.path.startswith(("metadata", "sources/", "state/")):
@@ -50,32 +50,71 @@ def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
         yield NotAssessed(question="every file", reason=reason)
 
 
-def _blocks(file: UnreadableFile) -> Finding:
-    log = file.path.partition("/")[0]
-    remedies = (
-        (
-            (
-                f"if no batch ran since, remove `{file.path}` and its hidden `.crc`: the batch is"
-                " then"
-                " planned anew, over a range that may differ"
-            ),
-        )
-        if log == "offsets"
-        else (
-            (
-                f"remove `{file.path}` and its hidden `.crc`: the batch then runs again over the"
-                " same"
-                " range, and a sink without a ledger gets it twice"
-            ),
-        )
+def _blocks(file: UnreadableFile, evidence: Evidence, *, continuous: bool) -> Finding:
+    log, _, number = file.path.partition("/")
+    cure = (
+        _without_commit(file.path, int(number), evidence, continuous=continuous)
+        if log == "commits"
+        else _without_offsets(int(number), evidence, continuous=continuous)
     )
     return Finding(
         code=Code.ENTRY_UNREADABLE,
         severity=Severity.BLOCKS,
         text=f"`{file.path}`, which every start reads, cannot be read.",
         clues=(Clue(file=file.path, expected=f"an entry of the log `{log}`", found=file.reason),),
-        remedies=remedies,
+        remedies=(
+            f"restore `{file.path}` from a copy of the checkpoint",
+            *([cure] if cure else []),
+        ),
     )
+
+
+def _without_commit(path: str, batch: int, evidence: Evidence, *, continuous: bool) -> str:
+    remove = f"or, if it cannot be had, remove `{path}` and its hidden `.crc`"
+    planned = evidence.batches.last_planned
+    if continuous:
+        return f"{remove}: the epoch is then read again, and a sink without a ledger gets it twice"
+    if planned is not None and planned > batch:
+        return f"{remove}: a start takes batch {batch} for done, as batch {planned} is planned"
+    return (
+        f"{remove}: the batch then runs again over the same range, and a sink without a ledger"
+        " gets it twice"
+    )
+
+
+def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str:
+    """What helps without the entry: never to remove it alone while a later one or a commit stays.
+
+    A start would run the batch before it again, and then fail, or miss the entry before the latest.
+    """
+    batches = evidence.batches
+    planned = batch if batches.last_planned is None else batches.last_planned
+    committed = -1 if batches.last_committed is None else batches.last_committed
+    if batch == planned and batch > committed and not continuous:
+        return (
+            f"or, if batch {batch} has not reached the sink, remove `offsets/{batch}` and its"
+            " hidden `.crc`: it is then planned anew, over a range that may differ"
+        )
+    unread = {one.path for one in evidence.unreadable}
+    kept = {f"offsets/{batch - 1}", f"commits/{batch - 1}", f"offsets/{max(0, batch - 2)}"}
+    there = _holds(batches.offset_spans, batch - 1) and _holds(batches.commit_spans, batch - 1)
+    if not there or not _holds(batches.offset_spans, max(0, batch - 2)) or kept & unread:
+        return ""
+    entries = _entries("offsets", batch, planned)
+    if committed >= batch:
+        entries += f" and {_entries('commits', batch, committed)}"
+    return (
+        f"or, if it cannot be had, remove {entries}, with their hidden `.crc` files: batch"
+        f" {batch - 1} then counts as the last one done, and what came after it is read again"
+    )
+
+
+def _holds(spans: Sequence[Span], number: int) -> bool:
+    return any(span.first <= number <= span.last for span in spans)
+
+
+def _entries(log: str, first: int, last: int) -> str:
+    return f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
 
 
 def _older(file: UnreadableFile) -> Finding:

@@ -62,7 +62,7 @@ def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
         clues=(
             Clue(
                 file=f"offsets/{planned}",
-                expected=f"{len(before.sources)} sources, as in `offsets/{planned - 1}`",
+                expected=f"as many as in `offsets/{planned - 1}`, which are {len(before.sources)}",
                 found=f"{len(end.sources)}",
             ),
         ),
@@ -86,10 +86,32 @@ def _without_offsets(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             code=Code.LOCATION_NOT_EMPTY,
             severity=Severity.BLOCKS if seen.restart.error is not None else Severity.UNDEFINED,
-            text=f"No batch was ever planned, and {folders} holds something.",
+            text=f"No batch is planned, and {folders} holds something.",
             clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
             remedies=(f"move {folders} away, if nothing in it is needed",),
         )
+    if committed is None and evidence.source_logs:
+        yield _logs_gone(min(evidence.source_logs))
+
+
+def _logs_gone(source: str) -> Finding:
+    return Finding(
+        code=Code.LOGS_GONE,
+        severity=Severity.UNDEFINED,
+        text=f"No batch is planned, and `sources/{source}` has what a source kept when one was: if"
+        " the logs were deleted, a start reads everything again, from where the query first began.",
+        clues=(
+            Clue(file="offsets", expected="the entries of the batches so far", found="no entry"),
+        ),
+        remedies=(
+            "restore the folders `offsets` and `commits` from a copy of the checkpoint",
+            (
+                "if a new beginning is meant, move all of the checkpoint away, and clear what the"
+                " sink holds"
+            ),
+            "start it as it is, if it has never written anything",
+        ),
+    )
 
 
 def _ahead(seen: Seen, planned: int, committed: int) -> Finding:

@@ -5,14 +5,22 @@ it for done. Of Kinesis only the beginning is logged. In continuous mode Spark r
 came after the last commit.
 """
 
+import re
 from collections.abc import Iterator
 
 from holdfast.diagnose import epochs, spark_errors, unpinned
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Batches
+from holdfast.model.evidence import Batches, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct
+from holdfast.model.source_offset import KafkaOffset
+from holdfast.model.spark_version import SparkVersion
+
+_LOOK = "look whether the sink holds rows of batch {} before it is started"
+_V4_1 = SparkVersion(4, 1)
+_OF_4_1 = re.compile(r"4\.1\.(\d{1,3})\b.*")
+_LAST = 2
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -109,10 +117,23 @@ def _pending(seen: Seen, planned: int) -> Finding:
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=() if exact else (
-            f"look whether the sink holds rows of batch {planned} before it is started",
-        ),
-    )  # fmt: skip
+        remedies=(*([] if exact else [_LOOK.format(planned)]), *_once_more(seen)),
+    )
+
+
+def _once_more(seen: Seen) -> Iterator[str]:
+    """What Spark 4.1 was seen to do with Kafka: it reports on the batch what it has not asked for.
+
+    The patch version is known only where something tells of the runs.
+    """
+    told = seen.evidence.spark_version
+    patch = _OF_4_1.fullmatch(told.value) if isinstance(told, Known) else None
+    kafka = any(isinstance(one.offset, KafkaOffset) for one in seen.evidence.sources)
+    if kafka and seen.restart.starting.spark == _V4_1 and not (patch and int(patch[1]) > _LAST):
+        yield (
+            "of Spark 4.1.0 to 4.1.2 expect that it commits this batch and then ends with a"
+            " `NullPointerException`, as it does once with Kafka: start it once more"
+        )
 
 
 def _range(seen: Seen) -> str:
@@ -123,20 +144,22 @@ def _range(seen: Seen) -> str:
 
 
 def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
-    which = f"Batch {first} is" if first == last else f"Batches {first} to {last} are"
+    one = first == last
+    which, them = (f"Batch {first} is", "it") if one else (f"Batches {first} to {last} are", "them")
+    later = f"`offsets/{first + 1}`" + (f" to `offsets/{planned}`" if planned > first + 1 else "")
     return Finding(
         code=Code.BATCHES_SKIPPED,
         severity=Severity.NOTE if held else Severity.LOSES,
-        text=f"{which} planned and not committed, and a start takes them for done: only batch"
-        f" {planned} runs again{'; every sink holds them' if held else ''}.",
+        text=f"{which} planned and not committed, and a start takes {them} for done: only batch"
+        f" {planned} runs again{f'; every sink holds {them}' if held else ''}.",
         clues=(
             Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
         ),
         remedies=(
             f"look whether the sink holds batch {first}; if so, nothing is lost",
             (
-                f"if not, put away `offsets/{first + 1}` to `offsets/{planned}`: a start then runs"
-                f" batch {first} again, and everything after it as new"
+                f"if not, put away {later}: a start then runs batch {first} again, and everything"
+                " after it as new"
             ),
         ),
     )

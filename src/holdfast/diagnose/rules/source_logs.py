@@ -33,6 +33,9 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             own = _Own(name=names.get(folder, folder), folder=folder)
             yield from _damaged(own, log)
             yield from _interval(own, log)
+            for path in log.partly:
+                question = f"whether `{path}` is whole"
+                yield NotAssessed(question=question, reason="it is long, and only its end was read")
     stands = _stands(evidence, 0)
     yield from _unsure(evidence, stands)
     for own, offset in _listed(evidence, stands):

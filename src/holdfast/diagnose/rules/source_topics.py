@@ -1,5 +1,8 @@
 """Stage 3: does Kafka still have the offsets to read?
 
+Of a batch that runs again no cluster has to be asked: partitions that it begins in and does not end
+in were gone when it was planned, and one that ends before it begins had been made anew.
+
 The ids of cluster and topics come first, where a run record tells those that were read: of another
 cluster, or of a topic that was made anew, no offset says anything. Of the rest first ≤ position ≤
 next is as it should be. A position below `first` has expired; one above `next` belongs to a topic
@@ -14,7 +17,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Known, SourceSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.fingerprint import NOT_IDENTIFIED, KafkaIdentity
-from holdfast.model.source_offset import KafkaOffset, TopicPartition
+from holdfast.model.source_offset import Change, KafkaOffset, TopicPartition
 from holdfast.model.surroundings import KafkaSeen
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     sources = [one for one in seen.evidence.sources if isinstance(one.offset, KafkaOffset)]
     cluster = seen.surroundings.kafka
     for source in sources:
+        yield from _within_range(seen, source)
         if isinstance(cluster, Unknown):
             yield _not_assessed(source, cluster.reason)
         else:
@@ -60,6 +64,39 @@ def _of_source(
         if anew:
             yield _made_anew(source, {name: ids[name] for name in anew})
     yield from _offsets(seen, source, cluster, anew)
+
+
+def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
+    """What Spark finds wrong with the range of a batch before it reads it."""
+    restart = seen.restart
+    own = next((one for one in restart.ranges if one.source == source.name), None)
+    if not restart.rerun or own is None or isinstance(own.consumed, Unknown):
+        return
+    changes = own.consumed.partitions
+    entry, stops = f"offsets/{restart.batch}", f"stops at batch {restart.batch}, at every start"
+    gone = [one for one in changes if one.change is Change.VANISHED]
+    if gone:
+        yield _finding(
+            Code.KAFKA_PARTITION_GONE,
+            Severity.LOSES,
+            f"Batch {restart.batch} begins in partitions of source {source.name} that it does not"
+            " end in: they were gone, or it reads other topics, when it was planned.",
+            [Clue(file=entry, expected=f"an offset of {o.partition}", found="none") for o in gone],
+            f"with `failOnDataLoss` the query {stops}; without it, it goes on without them",
+        )
+    back = [one for one in changes if one.change is Change.WENT_BACK]
+    if back:
+        yield _finding(
+            Code.KAFKA_TOPIC_RECREATED,
+            Severity.LOSES,
+            f"Batch {restart.batch} ends before it begins in partitions of source {source.name}:"
+            " their topic was made anew when it was planned, or an entry was edited.",
+            [
+                Clue(file=entry, expected=f"{o.start} or later in {o.partition}", found=o.end)
+                for o in back
+            ],
+            f"with `failOnDataLoss` the query {stops}; without it, what lies between is not read",
+        )
 
 
 def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:

@@ -24,7 +24,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     yield from _evolving(seen)
     yield from _unchecked(evidence)
     yield from _elsewhere(evidence)
-    if evidence.operators:
+    if any(_left(evidence, one.operator) for one in evidence.operators):
         yield NotAssessed(
             question="whether the content of the state files is whole",
             reason=f"only their names and sizes are looked at{_opened(evidence)}",
@@ -53,18 +53,54 @@ def _missing(seen: Seen) -> Iterator[Finding]:
     for load in seen.restart.state:
         if load.missing and load.ended:
             yield _outlived(evidence, load)
+        elif load.missing and not _left(evidence, load.operator):
+            yield _gone(evidence, load)
         elif load.missing:
             yield Finding(
                 code=Code.STATE_MISSING,
                 severity=Severity.BLOCKS,
                 text=f"Operator {load.operator} loads version {load.version} of its state, which"
-                " cannot be put together from the files that are there.",
+                f" in {_counted(len(load.missing))} cannot be put together from the files that are"
+                " there.",
                 clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
                     _again(load.version - 1),
                 ),
             )
+
+
+def _counted(stores: int) -> str:
+    return "1 store" if stores == 1 else f"{stores:,} stores"
+
+
+def _left(evidence: Evidence, operator: int) -> bool:
+    """Whether a partition of an operator is there, or one that cannot be seen."""
+    own = [one for one in evidence.operators if one.operator == operator]
+    return any(one.partitions or one.unlisted for one in own)
+
+
+def _gone(evidence: Evidence, load: StateLoad) -> Finding:
+    """The folder `state` was deleted: only what the runs reported tells of the operator."""
+    names = evidence.stateful_operators
+    told = names.read_from[0] if isinstance(names, Known) else "state"
+    return Finding(
+        code=Code.STATE_MISSING,
+        severity=Severity.BLOCKS,
+        text=f"Nothing is left of the state of operator {load.operator}, with which the last batch"
+        f" ran: a start loads version {load.version} of it.",
+        clues=(
+            Clue(
+                file=f"state/{load.operator}",
+                expected=f"the state of an operator, as in `{told}`",
+                found="no such folder",
+            ),
+        ),
+        remedies=(
+            "restore the folder `state` from a copy of the checkpoint",
+            "else start it with a new checkpoint, which reads everything again",
+        ),
+    )
 
 
 def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
@@ -183,7 +219,7 @@ def _evolving(seen: Seen) -> Iterator[Finding]:
 def _unchecked(evidence: Evidence) -> Iterator[Finding]:
     blocked = {operator.operator for operator, _ in descriptions.metadata(evidence)}
     for operator in evidence.operators:
-        if operator.operator in blocked:
+        if operator.operator in blocked or not _left(evidence, operator.operator):
             continue
         if isinstance(operator.name, Known) and not operator.name.inferred:
             continue
