@@ -17,15 +17,10 @@ if TYPE_CHECKING:
     from holdfast.gather.looking import Checkpoint, FolderOfCheckpoints
     from holdfast.gather.tree import Told
     from holdfast.model.definition import Job
-    from holdfast.model.evidence import (
-        BatchDetail,
-        CheckpointRow,
-        Checkpoints,
-        Evidence,
-        OperatorSeen,
-    )
+    from holdfast.model.evidence import BatchDetail, CheckpointRow, Checkpoints, Evidence
     from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
+    from holdfast.model.state import OperatorSeen
     from holdfast.run.pipeline import Pipeline
     from holdfast.run.state import Rows, Wanted
 

@@ -12,7 +12,7 @@ from tests.cloud_servers import AzureServer, CloudServer
 from tests.looking import evidence
 
 from holdfast.errors import LocationForbidden, StorageUnavailable
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.sinks.delta.log import LogTail
 from holdfast.sinks.delta.table import Place
 from holdfast.storage import open_store, urls

@@ -10,7 +10,7 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.diagnose.changes import versions
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Change, Diagnosis, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json

@@ -8,10 +8,10 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import golden
 from tests.looking import evidence
 
-from holdfast.model.evidence import OperatorSeen
 from holdfast.model.finding import Code
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.state import OperatorSeen
 
 PROCESSOR, JOIN = "tws-rows-changelog", "join-inner-format-3-changelog"
 BOTH = pytest.mark.parametrize("scenario", [PROCESSOR, JOIN])

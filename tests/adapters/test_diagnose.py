@@ -17,9 +17,8 @@ from tests.looking import NOW_MS, evidence, stamps
 
 from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
-from holdfast.model.evidence import Span
 from holdfast.model.finding import Code, Diagnosis, Judgement
-from holdfast.model.ids import Epoch, JobName
+from holdfast.model.ids import Epoch, JobName, Span
 from holdfast.model.json import Json, canonical
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.restart import Runs, SinkAct, Stage

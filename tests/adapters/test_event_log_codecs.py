@@ -17,7 +17,7 @@ from tests.formats import LISTENER
 from tests.looking import evidence
 
 from holdfast.gather import codecs
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 
 RUN_ID = "0b6ee2c4-3a55-4a3c-9d5c-0e4f3cf1a111"
 IDS = {"id": files.QUERY_ID, "runId": RUN_ID, "name": None, "timestamp": "2026-01-01T00:00:00Z"}

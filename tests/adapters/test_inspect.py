@@ -25,15 +25,9 @@ from holdfast.errors import (
 from holdfast.gather import listing, progress
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import (
-    Absent,
-    Checkpoints,
-    Committed,
-    Known,
-    RestartSign,
-    Span,
-    UnreadableFile,
-)
+from holdfast.model.evidence import Checkpoints, Committed, RestartSign
+from holdfast.model.fact import Absent, Known, UnreadableFile
+from holdfast.model.ids import Span
 from holdfast.model.source_offset import Change
 from holdfast.model.verdict import Level
 from holdfast.report import verdict

@@ -15,7 +15,8 @@ from tests.looking import evidence, rendered
 
 from holdfast.gather import event_logs
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Known, RestartSign
+from holdfast.model.evidence import RestartSign
+from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Code, Judgement
 
 

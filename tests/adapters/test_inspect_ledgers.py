@@ -9,7 +9,8 @@ from tests import checkpoint_files as files
 from tests.looking import evidence, rendered, stamps
 
 from holdfast.model.batch import Unknown, ledger_key
-from holdfast.model.evidence import Absent, LedgerSeen
+from holdfast.model.evidence import LedgerSeen
+from holdfast.model.fact import Absent
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 from holdfast.sinks.delta import ledger

@@ -11,7 +11,8 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.errors import EventLogUnreadable, LocationMissing, NotACheckpoint, StorageUnavailable
-from holdfast.model.evidence import Checkpoints, Evidence, Known
+from holdfast.model.evidence import Checkpoints, Evidence
+from holdfast.model.fact import Known
 from holdfast.model.json import Json, mapping
 from holdfast.report import document
 from holdfast.storage import open_store

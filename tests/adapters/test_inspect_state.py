@@ -14,9 +14,11 @@ from tests.looking import evidence
 from holdfast.gather import listing, looking, progress, spans, state, stores, tree
 from holdfast.gather.told import History
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Known, OperatorSeen, Span
+from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
+from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.state import OperatorSeen
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, document, rows, text, verdict
 from holdfast.storage import File, Portion, open_reader

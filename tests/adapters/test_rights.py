@@ -20,7 +20,8 @@ from holdfast.diagnose.check import checked
 from holdfast.errors import LocationForbidden
 from holdfast.gather import listing, looking, showable
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Committed, Evidence, Known, UnreadableFile
+from holdfast.model.evidence import Committed, Evidence
+from holdfast.model.fact import Absent, Known, UnreadableFile
 from holdfast.model.finding import Change, Code, Judgement, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion

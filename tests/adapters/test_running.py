@@ -17,7 +17,8 @@ from tests.looking import NOW_MS, rendered
 from holdfast.diagnose import diagnosis, restart
 from holdfast.gather import event_logs, evidence, listing, surroundings
 from holdfast.gather.history import EventLog
-from holdfast.model.evidence import Evidence, Known
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement, Seen
 from holdfast.storage import (
     Children,

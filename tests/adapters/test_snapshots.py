@@ -12,8 +12,8 @@ from tests.looking import evidence
 from holdfast.gather import snapshots, stores
 from holdfast.gather.folds import Store
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Span
 from holdfast.model.finding import Code, Diagnosis, Judgement
+from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion
 from holdfast.storage import open_reader
 

@@ -15,7 +15,7 @@ from tests.looking import evidence, rendered
 
 from holdfast.gather import runs, source_files
 from holdfast.gather.folds import Source
-from holdfast.model.evidence import Known, UnreadableFile
+from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.finding import Code
 from holdfast.run.records import KEPT_RUNS
 from holdfast.storage import Children, Missing, Piece, Portion, Refused, open_reader

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.gather import spans
 from holdfast.gather.spans import Spans
-from holdfast.model.evidence import Span
+from holdfast.model.ids import Span
 
 _IDS = st.lists(st.integers(0, 60), max_size=40)
 

@@ -11,9 +11,10 @@ from tests.looking import evidence
 from holdfast.diagnose import restart, source_log
 from holdfast.diagnose.rules import source_topics
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import SourceLog, Span
+from holdfast.model.evidence import SourceLog
 from holdfast.model.finding import Code, Finding, Seen
 from holdfast.model.fingerprint import NOT_IDENTIFIED
+from holdfast.model.ids import Span
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaSeen, Surroundings

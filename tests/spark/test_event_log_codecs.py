@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests import checkpoint_files as files
 from tests.looking import evidence, stamps
 
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 
 pytestmark = pytest.mark.spark
 

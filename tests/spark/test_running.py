@@ -28,7 +28,7 @@ from holdfast.errors import (
     StartUnsafe,
 )
 from holdfast.examples.broker import Broker
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
 from holdfast.run import admission, driver
 

@@ -18,7 +18,7 @@ from holdfast.errors import StateUnreadable
 from holdfast.gather import listing, looking, progress, showable, stores, tree
 from holdfast.gather import state as states
 from holdfast.gather.told import History
-from holdfast.model.evidence import OperatorSeen
+from holdfast.model.state import OperatorSeen
 from holdfast.run import state
 
 pytestmark = pytest.mark.spark

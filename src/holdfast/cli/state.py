@@ -9,7 +9,7 @@ import click
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.errors import OptionInvalid
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.json import Json, parse
 from holdfast.report import redact, table
 from holdfast.report.text import Line, Part, Style

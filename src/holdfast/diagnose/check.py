@@ -24,7 +24,7 @@ from holdfast.diagnose.changes import (
     versions,
     watermarks,
 )
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotAssessed, Severity
 
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]

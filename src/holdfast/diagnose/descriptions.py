@@ -8,7 +8,9 @@ does without. Any other operator's schema lies in one place, and its metadata is
 
 from collections.abc import Iterator
 
-from holdfast.model.evidence import Evidence, Known, OperatorSeen, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Known, UnreadableFile
+from holdfast.model.state import OperatorSeen
 
 _PROCESSORS = "transformWithState"
 

@@ -29,7 +29,8 @@ from holdfast.diagnose import (
 )
 from holdfast.diagnose.spark_version import NEWEST
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, Known, SourceSeen
+from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.fact import Known
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset

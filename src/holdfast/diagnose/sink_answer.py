@@ -5,7 +5,8 @@ it is the same batch again, and a loss if it is another one under an old number.
 """
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Evidence, LedgerSeen
+from holdfast.model.evidence import Evidence, LedgerSeen
+from holdfast.model.fact import Absent
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct, SinkAnswer, Stage, StartError
 

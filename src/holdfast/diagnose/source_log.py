@@ -11,7 +11,8 @@ entry lies where that would have compacted one.
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, SourceLog, Span
+from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.ids import Span
 
 DEFAULT_INTERVAL = 10
 EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())

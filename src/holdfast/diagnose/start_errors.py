@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import source_errors, source_log, spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence, Known, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting

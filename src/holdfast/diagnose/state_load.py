@@ -14,10 +14,12 @@ from dataclasses import replace
 from holdfast.decode import names
 from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Absent, Evidence, OperatorSeen, StoreSeen, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Absent, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
+from holdfast.model.state import OperatorSeen, StoreSeen
 
 _V4_0, _V4_3 = SparkVersion(4, 0), SparkVersion(4, 3)
 REPAIRS = SparkVersion(4, 2)

@@ -5,7 +5,8 @@ The query may run as a user who may read it, and what is there may be whole or d
 
 from collections.abc import Iterator
 
-from holdfast.model.evidence import Evidence, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import UnreadableFile
 
 _WHOLE = frozenset({"sources", "state"})
 

@@ -12,7 +12,7 @@ from holdfast.gather import snapshots, stores
 from holdfast.gather.pieces import unread
 from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import OperatorMetadata, StateSchema
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 

@@ -21,7 +21,8 @@ from holdfast.gather.evidence import Place, query_id, silent
 from holdfast.gather.history import EventLog
 from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
-from holdfast.model.evidence import BatchDetail, Known, SourceSeen, UnreadableFile
+from holdfast.model.evidence import BatchDetail, SourceSeen
+from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.report.words import spans

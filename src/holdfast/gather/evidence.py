@@ -28,14 +28,8 @@ from holdfast.gather import (
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.told import History
 from holdfast.model.checkpoint import FileKind, QueryMetadata
-from holdfast.model.evidence import (
-    Absent,
-    Evidence,
-    Fact,
-    Known,
-    SourceSeen,
-    UnreadableFile,
-)
+from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry, Unreadable
 from holdfast.storage import Children, Missing, Piece, Reader, Refused

@@ -11,16 +11,8 @@ from holdfast.gather import progress, restarts, runs, state, state_facts, tree
 from holdfast.gather.told import History
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import (
-    Absent,
-    Batches,
-    Fact,
-    Known,
-    SourceLog,
-    SourceSeen,
-    Start,
-    UnreadableFile,
-)
+from holdfast.model.evidence import Batches, SourceLog, SourceSeen, Start
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset

@@ -24,7 +24,8 @@ from holdfast.model.events import (
     QueryStarted,
     QueryTerminated,
 )
-from holdfast.model.evidence import Known, RestartSign, Start
+from holdfast.model.evidence import RestartSign, Start
+from holdfast.model.fact import Known
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json, mapping
 from holdfast.storage import urls

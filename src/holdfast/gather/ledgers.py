@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from holdfast.errors import HoldfastError
 from holdfast.gather.told import History
 from holdfast.model.batch import Nothing, Unknown, Written, ledger_key
-from holdfast.model.evidence import NO_BATCH, Absent, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, LedgerSeen
+from holdfast.model.fact import Absent
 from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
 from holdfast.storage import Children, Refused, open_reader, urls
 

@@ -12,7 +12,8 @@ from holdfast.gather.leaves import Leaf
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import SourceSeen, UnreadableFile
+from holdfast.model.evidence import SourceSeen
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Refused
 

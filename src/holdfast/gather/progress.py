@@ -13,8 +13,9 @@ from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry
-from holdfast.model.evidence import Batches, Span, UnreadableFile
-from holdfast.model.ids import BatchId
+from holdfast.model.evidence import Batches
+from holdfast.model.fact import UnreadableFile
+from holdfast.model.ids import BatchId, Span
 from holdfast.model.offsets import OffsetEntry, Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.gather.pieces import decoded, unread
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.ids import RunId
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import Unreadable

@@ -19,7 +19,9 @@ from holdfast.gather.pieces import OTHER_USER
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Known, OperatorSeen, Span
+from holdfast.model.fact import Known
+from holdfast.model.ids import Span
+from holdfast.model.state import OperatorSeen
 from holdfast.report import words
 
 _JOIN = "symmetricHashJoin"

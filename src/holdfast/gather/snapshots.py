@@ -13,7 +13,7 @@ from holdfast.gather import stores
 from holdfast.gather.folds import Sizes, Store, StoreKey
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import RocksDbSnapshot
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Children, Reader, Refused
 

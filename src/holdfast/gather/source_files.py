@@ -15,7 +15,7 @@ from holdfast.decode import file_source_log
 from holdfast.gather.folds import Source
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.spans import Spans
-from holdfast.model.evidence import UnreadableFile
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.offsets import FileEntry, Unreadable
 from holdfast.storage import Missing, Piece, Reader, Refused
 

@@ -16,12 +16,13 @@ from holdfast.gather.folds import Source
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import SourceLog, SourceSeen, UnreadableFile
+from holdfast.model.evidence import SourceLog, SourceSeen
 from holdfast.model.offsets import Unreadable
 from holdfast.storage import Missing, Piece, Reader
 
 if TYPE_CHECKING:
     from holdfast.gather.spans import Spans
+    from holdfast.model.fact import UnreadableFile
 
 _MOST_ENTRY = 16 << 20
 _MOST_TAIL = 256 << 10

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
-from holdfast.model.evidence import Span
+from holdfast.model.ids import Span
 
 _NEVER = 1 << 63
 _FEW = 64

@@ -13,14 +13,8 @@ from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     ColumnFamily,
 )
-from holdfast.model.evidence import (
-    Absent,
-    Fact,
-    Known,
-    OperatorSeen,
-    StoreSeen,
-    UnreadableFile,
-)
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.state import OperatorSeen, StoreSeen
 from holdfast.storage import Reader
 
 _OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Fact, Known, OperatorSeen, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.state import OperatorSeen
 
 
 def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]]:

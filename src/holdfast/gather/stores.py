@@ -16,8 +16,9 @@ from holdfast.gather.told import History
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
-from holdfast.model.evidence import Known, Span, StoreSeen, UnreadableFile
-from holdfast.model.ids import BatchId
+from holdfast.model.fact import Known, UnreadableFile
+from holdfast.model.ids import BatchId, Span
+from holdfast.model.state import StoreSeen
 
 MOST_ZIPS = 64
 _MOST_REPLAYED = 500

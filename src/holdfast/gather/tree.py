@@ -14,7 +14,8 @@ from holdfast.gather.folds import Entry, Log, Metadata, Source, Store, StoreKey
 from holdfast.gather.pieces import unread
 from holdfast.gather.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
-from holdfast.model.evidence import Amount, UnreadableFile
+from holdfast.model.evidence import Amount
+from holdfast.model.fact import UnreadableFile
 from holdfast.storage import Portion, Refused
 
 _MOST_LISTED = 100

@@ -1,80 +1,22 @@
-"""What was seen of a checkpoint: nine facts, each with where it was read, and what they stand on.
-
-A fact is one of four things, and which one is never guessed:
-
-    Known           the value, the files that say so; for an inference also the reason
-    Absent          it was looked for where it would be, and there is none
-    UnreadableFile  the file that would say it is there and cannot be read
-    Unknown         nothing that was looked at can say it
-"""
+"""What was seen of a checkpoint: the nine facts, and what they stand on."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import Generic, TypeAlias, TypeVar
 
 from holdfast.model.batch import Unknown
-from holdfast.model.checkpoint import ColumnFamily, CommitEntry, FileKind, StateStoreInfo
+from holdfast.model.checkpoint import CommitEntry, FileKind
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
-from holdfast.model.ids import BatchId, QueryId, RunId
+from holdfast.model.ids import BatchId, QueryId, RunId, Span
 from holdfast.model.json import Json
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
 from holdfast.model.spark_version import Runtime, VersionRange
+from holdfast.model.state import OperatorSeen
 from holdfast.model.verdict import Verdict
-
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known(Generic[T_co]):
-    """A value and the files that say so; `inferred` is the reason where no file says it itself."""
-
-    value: T_co
-    read_from: tuple[str, ...]
-    inferred: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Absent:
-    """It was looked for where it would be, and there is none."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadableFile:
-    """A file or folder that is there and does not say what it should, and why.
-
-    `forbidden`: this user may not read it. That says nothing of the file, nor of a query that runs
-    as another user. `outside`: it is no part of the checkpoint, as a log that somebody named.
-    """
-
-    path: str
-    reason: str
-    forbidden: bool = False
-    outside: bool = False
-
-    @property
-    def told(self) -> str:
-        """In words, for a sentence."""
-        if self.forbidden:
-            return f"this user may not read `{self.path}` ({self.reason})"
-        return f"`{self.path}` cannot be read ({self.reason})"
-
-
-Fact: TypeAlias = Known[T] | Absent | UnreadableFile | Unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Ids that follow one another without a gap, both ends included."""
-
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,79 +156,6 @@ class SourceLog:
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
     partly: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSeen:
-    """One state store of one partition.
-
-    A version is a batch id plus one. `restorable` are the versions that can be put together from
-    what is there: a snapshot, and every change after it. `repairable` are those that can be only by
-    a Spark that passes over a damaged snapshot and replays the changes since the one before.
-    `metadata_version` is that of RocksDB's metadata in the newest snapshot, 0 where there is none
-    or it was not `opened`. `written_ms` is when the newest changes were written, where a later
-    write would have the same name.
-    """
-
-    partition: int
-    store: str
-    latest_version: int
-    snapshots: tuple[Span, ...]
-    restorable: tuple[Span, ...]
-    repairable: tuple[Span, ...]
-    files: int
-    bytes: int
-    rows: int | Unknown
-    metadata_version: int
-    opened: bool
-    written_ms: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSeen:
-    """One stateful operator with its stores.
-
-    `restorable` are the batches that a query can be taken back to: their state can be put together
-    in all of them, and both logs hold the batch. `left_over` is the number of partitions that a
-    repartition to fewer has left behind: only `restorable` tells of them, too. `absent` are the
-    stores, by partition and name, that a start loads and that have no files; `partitions` counts
-    theirs, too. `unlisted` are its folders that cannot be listed: there may be more than was seen.
-
-    `metadata` is the file of the operator's metadata that a start reads. An `evolving` operator
-    keeps its schemas under names that only that file tells, as transformWithState does;
-    `lost_schemas` are those of them that are not in this checkpoint.
-    """
-
-    operator: int
-    name: Fact[str]
-    partitions: int
-    left_over: int
-    rows: int | Unknown
-    bytes: int
-    latest_version: int | None
-    restorable: tuple[Span, ...] | Unknown
-    schema: Mapping[str, tuple[ColumnFamily, ...]]
-    properties: Json
-    declared: tuple[StateStoreInfo, ...]
-    """The stores as the operator's metadata names them; none where it cannot be read."""
-    stores: tuple[StoreSeen, ...]
-    metadata: Fact[str]
-    evolving: bool = False
-    lost_schemas: tuple[str, ...] = ()
-    absent: tuple[tuple[int, str], ...] = ()
-    unlisted: tuple[UnreadableFile, ...] = ()
-
-    @property
-    def oldest_batch(self) -> BatchId | None:
-        """The oldest batch that is known to be restorable."""
-        known = () if isinstance(self.restorable, Unknown) else self.restorable
-        return BatchId(known[0].first) if known else None
-
-    @property
-    def newest_batch(self) -> BatchId | None:
-        """The newest batch that is known to be restorable."""
-        known = () if isinstance(self.restorable, Unknown) else self.restorable
-        return BatchId(known[-1].last) if known else None
 
 
 class RestartSign(StrEnum):

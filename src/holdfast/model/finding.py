@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.model.evidence import Evidence, Known
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Known
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.restart import Restart
 from holdfast.model.surroundings import Surroundings

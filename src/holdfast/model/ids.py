@@ -1,5 +1,6 @@
 """Names of things, each a type of its own so that one cannot stand for another."""
 
+from dataclasses import dataclass
 from typing import NewType
 
 JobName = NewType("JobName", str)
@@ -25,3 +26,11 @@ Generation = NewType("Generation", int)
 
 Epoch = NewType("Epoch", int)
 """Counts the drivers of a job; every start takes a higher one, and a sink refuses a lower one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Ids that follow one another without a gap, both ends included."""
+
+    first: int
+    last: int

@@ -13,23 +13,13 @@ from typing import TypeVar, assert_never
 
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import ColumnFamily
-from holdfast.model.evidence import (
-    Absent,
-    BatchSeen,
-    Evidence,
-    Fact,
-    Known,
-    LedgerSeen,
-    OperatorSeen,
-    SourceSeen,
-    Span,
-    Start,
-    StoreSeen,
-    UnreadableFile,
-)
+from holdfast.model.evidence import BatchSeen, Evidence, LedgerSeen, SourceSeen, Start
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.ids import Span
 from holdfast.model.json import Json
 from holdfast.model.lease import Lease
 from holdfast.model.source_offset import Consumed
+from holdfast.model.state import OperatorSeen, StoreSeen
 from holdfast.model.version import VERSION
 from holdfast.report import redact, verdict, words
 

@@ -6,15 +6,9 @@ from html import escape
 from itertools import dropwhile
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import (
-    Absent,
-    BatchSeen,
-    Committed,
-    Evidence,
-    Known,
-    OperatorSeen,
-    SourceSeen,
-)
+from holdfast.model.evidence import BatchSeen, Committed, Evidence, SourceSeen
+from holdfast.model.fact import Absent, Known
+from holdfast.model.state import OperatorSeen
 from holdfast.model.version import VERSION
 from holdfast.report import charts, raised, redact, rows, style, verdict, words
 from holdfast.report.charts import Bar

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.evidence import CheckpointRow, Checkpoints, Known
+from holdfast.model.evidence import CheckpointRow, Checkpoints
+from holdfast.model.fact import Known
 from holdfast.model.json import Json
 from holdfast.report import columns, document, redact, words
 from holdfast.report.markdown import code, in_table, prose

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Absent, Evidence, Known, SourceSeen
+from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.fact import Absent, Known
 from holdfast.report import raised, redact, rows, verdict, words
 
 _RECENT = 12

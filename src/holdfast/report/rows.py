@@ -7,21 +7,12 @@ from typing import TypeVar, assert_never
 
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import (
-    Absent,
-    BatchSeen,
-    Evidence,
-    Fact,
-    Known,
-    OperatorSeen,
-    RestartSign,
-    SourceSeen,
-    Span,
-    Start,
-    UnreadableFile,
-)
+from holdfast.model.evidence import BatchSeen, Evidence, RestartSign, SourceSeen, Start
+from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.ids import Span
 from holdfast.model.restart import SourceRange
 from holdfast.model.source_offset import Change, PartitionChange
+from holdfast.model.state import OperatorSeen
 from holdfast.report import words
 
 T = TypeVar("T")

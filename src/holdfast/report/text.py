@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import (
-    Absent,
-    Batches,
-    BatchSeen,
-    Committed,
-    Evidence,
-    Known,
-    OperatorSeen,
-    SourceSeen,
-)
+from holdfast.model.evidence import Batches, BatchSeen, Committed, Evidence, SourceSeen
+from holdfast.model.fact import Absent, Known
 from holdfast.model.source_offset import PartitionChange
+from holdfast.model.state import OperatorSeen
 from holdfast.model.verdict import Level
 from holdfast.report import columns, raised, redact, rows, verdict, words
 

@@ -8,14 +8,9 @@ at the latest commit.
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose import restart
-from holdfast.model.evidence import (
-    Absent,
-    Batches,
-    CheckpointRow,
-    Evidence,
-    Span,
-    UnreadableFile,
-)
+from holdfast.model.evidence import Batches, CheckpointRow, Evidence
+from holdfast.model.fact import Absent, UnreadableFile
+from holdfast.model.ids import Span
 from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Span
+from holdfast.model.ids import Span
 from holdfast.model.json import Json, canonical
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")

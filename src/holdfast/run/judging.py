@@ -20,7 +20,8 @@ from holdfast.gather import looking, surroundings
 from holdfast.model import json
 from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
 from holdfast.model.definition import Job
-from holdfast.model.evidence import NO_BATCH, Absent, Evidence, Known, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, Evidence, LedgerSeen
+from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import OutputName

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
-from holdfast.model.evidence import Known, OperatorSeen
+from holdfast.model.fact import Known
 from holdfast.model.json import mapping
+from holdfast.model.state import OperatorSeen
 from holdfast.run import apart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
 from holdfast.storage.reader import joined

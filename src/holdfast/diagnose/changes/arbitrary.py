@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.diagnose.changes import difference, operators
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.evidence import OperatorSeen
 from holdfast.model.finding import Change, Code, Finding, Severity
 from holdfast.model.fingerprint import PlanOperator
 from holdfast.model.json import mapping
+from holdfast.model.state import OperatorSeen
 
 _NO_TIMEOUT = "NoTimeout"
 _MODES = {"time mode": "timeMode", "output mode": "outputMode"}

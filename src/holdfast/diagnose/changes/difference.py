@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Change, Clue, Code, Finding, Severity
 from holdfast.model.fingerprint import Term
 

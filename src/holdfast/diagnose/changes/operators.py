@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanOperator
 

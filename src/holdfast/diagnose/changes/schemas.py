@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.model.checkpoint import Column
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Change
 from holdfast.model.fingerprint import PlanOperator, Term
 

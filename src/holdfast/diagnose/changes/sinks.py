@@ -6,7 +6,7 @@ No checkpoint names its sink. A new one simply lacks what was written before.
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
-from holdfast.model.evidence import Known
+from holdfast.model.fact import Known
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanSink
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
 from holdfast.model.checkpoint import Column
-from holdfast.model.evidence import OperatorSeen
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import Term
 from holdfast.model.json import mapping, sequence
+from holdfast.model.state import OperatorSeen
 
 _KIND = "transformWithState"
 _TIMERS = "TimerState"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from holdfast.diagnose import start_errors
-from holdfast.model.evidence import Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import Span
 
 _MOST_TOLD = 8
 

@@ -8,8 +8,10 @@ sources and the state have rules of their own.
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose import unseen
-from holdfast.model.evidence import Evidence, Span, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 8

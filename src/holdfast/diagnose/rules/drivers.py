@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Known, RestartSign, Start
+from holdfast.model.evidence import RestartSign, Start
+from holdfast.model.fact import Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 

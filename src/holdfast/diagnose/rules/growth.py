@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import OperatorSeen, Span
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import Span
+from holdfast.model.state import OperatorSeen
 
 _LONG_CHAIN = 50
 _LARGE_LOG = 100 << 20

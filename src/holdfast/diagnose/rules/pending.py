@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import epochs, spark_errors, unpinned
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Batches, Known
+from holdfast.model.evidence import Batches
+from holdfast.model.fact import Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import BatchSeen, Evidence, StoreSeen
+from holdfast.model.evidence import BatchSeen, Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
+from holdfast.model.state import StoreSeen
 
 # The times may come from two clocks, and an object store knows no milliseconds.
 _SLACK_MS = 5_000

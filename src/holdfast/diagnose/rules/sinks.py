@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import unseen
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import NO_BATCH, Absent, Known, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, LedgerSeen
+from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 _QUESTION = "whether the sink holds what the checkpoint counts as done"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from holdfast.diagnose import descriptions, state_load
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Absent, Evidence, Known, UnreadableFile
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Absent, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.restart import StateLoad
 from holdfast.model.spark_version import SparkVersion
