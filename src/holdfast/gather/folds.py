@@ -35,10 +35,10 @@ class Log:
             newest = sorted(self.modified_ms)[-RECENT:]
             self.modified_ms = {number: self.modified_ms[number] for number in newest}
 
-    def forget_after(self, last: int) -> None:
-        """Leave out the ids after one."""
-        self.ids.forget_after(last)
-        self.modified_ms = {n: at for n, at in self.modified_ms.items() if n <= last}
+    def keep(self, first: int, last: int) -> None:
+        """Leave out the ids before one, and those after another."""
+        self.ids.keep(first, last)
+        self.modified_ms = {n: at for n, at in self.modified_ms.items() if first <= n <= last}
 
 
 @dataclass(slots=True)

@@ -67,11 +67,22 @@ def logs(reader: Reader, tree: Tree, told: Told = unheard) -> None:
             else:
                 tree.refuse(found)
         _complete(reader, tree, kind)
-    planned, committed = tree.offsets.ids.last, tree.commits.ids.last
-    if committed is None or any(one.path in _LOGS for one in tree.refused):
-        return
-    if (planned is None or planned < committed) and _reach(reader, committed):
-        tree.forget_after(FileKind.COMMITS, -1 if planned is None else planned)
+    if tree.commits.ids and not any(one.path in _LOGS for one in tree.refused):
+        _of_one_moment(reader, tree)
+
+
+def _of_one_moment(reader: Reader, tree: Tree) -> None:
+    """Leave out of either log what only it has because the query went on between two listings."""
+    offsets, commits = tree.offsets.ids, tree.commits.ids
+    first, last = commits.first or 0, commits.last or 0
+    planned = -1 if offsets.last is None else offsets.last
+    if planned < last and _reach(reader, last):
+        tree.keep(FileKind.COMMITS, 0, planned)
+    if offsets.first is not None and offsets.first < first:
+        # Spark purges the offset log, then the commit log: both begin where the later one does.
+        found = _looked_for(reader, [f"{FileKind.OFFSETS.value}/{offsets.first}"])
+        if any(isinstance(data, Missing) for _, data in found):
+            tree.keep(FileKind.OFFSETS, min(first, planned), planned)
 
 
 def passed(reader: Reader, tree: Tree) -> bool:

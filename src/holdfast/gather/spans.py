@@ -79,10 +79,10 @@ class Spans:
         at = bisect_left(self._ordered(), number, key=itemgetter(0)) - 1
         return min(self._spans[at][1], number - 1) if at >= 0 else None
 
-    def forget_after(self, last: int) -> None:
-        """Leave out the ids after one."""
-        kept = [(first, min(end, last)) for first, end in self._ordered()]
-        self._spans = [(first, end) for first, end in kept if first <= end]
+    def keep(self, first: int, last: int) -> None:
+        """Leave out the ids before one, and those after another."""
+        kept = [(max(begun, first), min(end, last)) for begun, end in self._ordered()]
+        self._spans = [(begun, end) for begun, end in kept if begun <= end]
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._ordered(), (number, _NEVER)) - 1

@@ -85,11 +85,11 @@ class Tree:
             else:
                 self.refused_more += 1
 
-    def forget_after(self, kind: FileKind, last: int) -> None:
-        """Leave out the entries of a log after one, and their hidden checksums."""
-        self.logs[kind].forget_after(last)
+    def keep(self, kind: FileKind, first: int, last: int) -> None:
+        """Leave out the entries of a log before one and after another, and their checksums."""
+        self.logs[kind].keep(first, last)
         if f"{kind.value}/" in self.checksums:
-            self.checksums[f"{kind.value}/"].forget_after(last)
+            self.checksums[f"{kind.value}/"].keep(first, last)
 
     def refused_in(self, folder: str) -> tuple[UnreadableFile, ...]:
         """What could not be read of a folder: the folder itself, or something in it."""
