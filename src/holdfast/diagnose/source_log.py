@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceLog
-from holdfast.model.ids import Span
+from holdfast.model.ids import Span, within
 
 DEFAULT_INTERVAL = 10
 EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
@@ -57,11 +57,7 @@ def unknown(log: SourceLog, offsets: range) -> tuple[int, ...]:
 
 
 def _there(log: SourceLog, offset: int) -> bool:
-    return _within(log.compacts if _compacted(log, offset) else log.entries, offset)
-
-
-def _within(spans: Sequence[Span], number: int) -> bool:
-    return any(span.first <= number <= span.last for span in spans)
+    return within(log.compacts if _compacted(log, offset) else log.entries, offset)
 
 
 def _compacted(log: SourceLog, offset: int) -> bool:
@@ -102,7 +98,7 @@ def _intervals(log: SourceLog) -> Iterator[int]:
 def _plain(log: SourceLog, interval: int) -> bool:
     """Whether a plain entry lies where this interval would have compacted one."""
     return any(
-        _within(log.entries, offset) and not _within(log.compacts, offset)
+        within(log.entries, offset) and not within(log.compacts, offset)
         for offset in range(interval - 1, latest(log) + 1, interval)
     )
 

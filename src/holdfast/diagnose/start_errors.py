@@ -10,7 +10,7 @@ from holdfast.diagnose import source_errors, source_log, spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known, UnreadableFile
-from holdfast.model.ids import BatchId
+from holdfast.model.ids import BatchId, within
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, Starting
 from holdfast.model.spark_version import SparkVersion
@@ -231,7 +231,7 @@ def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId
 
 
 def _holds_offsets(evidence: Evidence, batch: int) -> bool:
-    return any(span.first <= batch <= span.last for span in evidence.batches.offset_spans)
+    return within(evidence.batches.offset_spans, batch)
 
 
 def of_new_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
@@ -249,7 +249,7 @@ def of_commit(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Iterat
     """A commit that is there already, or the checksum of one that was."""
     path = f"commits/{batch}"
     noticed = spark >= COMMITS_NOTICED
-    if noticed and any(span.first <= batch <= span.last for span in evidence.batches.commit_spans):
+    if noticed and within(evidence.batches.commit_spans, batch):
         yield spark_errors.error(
             "CONCURRENT_STREAM_LOG_UPDATE",
             ("SparkException",),

@@ -16,7 +16,7 @@ from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, UnreadableFile
-from holdfast.model.ids import BatchId
+from holdfast.model.ids import BatchId, within
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.state import OperatorSeen, StoreSeen
@@ -172,9 +172,7 @@ def _ended(evidence: Evidence, operator: OperatorSeen) -> int:
     if committed is None or len(versions) != 1:
         return 0
     (last,) = versions
-    whole = all(
-        any(span.first <= last <= span.last for span in one.restorable) for one in operator.stores
-    )
+    whole = all(within(one.restorable, last) for one in operator.stores)
     return last if whole and last <= committed and not _went_on(evidence, operator, last) else 0
 
 
@@ -259,4 +257,4 @@ def folder(operator: int, partition: int, store: str) -> str:
 
 def _gives(store: StoreSeen, version: int, spark: SparkVersion) -> bool:
     versions = store.restorable + (store.repairable if spark >= REPAIRS else ())
-    return any(span.first <= version <= span.last for span in versions)
+    return within(versions, version)

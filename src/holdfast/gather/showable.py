@@ -20,7 +20,7 @@ from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.fact import Known
-from holdfast.model.ids import Span
+from holdfast.model.ids import Span, within
 from holdfast.model.state import OperatorSeen
 from holdfast.report import words
 
@@ -87,7 +87,7 @@ def batch(asked: Asked, tree: Tree, seen: OperatorSeen) -> int:
         return _changes(asked, asked.changes, tree, seen)
     there = _committed(tree, () if isinstance(seen.restorable, Unknown) else seen.restorable)
     wanted = tree.commits.ids.last if asked.batch is None else asked.batch
-    if wanted is None or not _holds(there, wanted):
+    if wanted is None or not within(there, wanted):
         found = "no committed batch" if wanted is None else f"batch {wanted}"
         raise StateUnreadable(
             f"expected a batch whose state is there, found {found}{_standing(tree, wanted)};"
@@ -143,10 +143,6 @@ def _shifted(versions: tuple[Span, ...]) -> tuple[Span, ...]:
 def _committed(tree: Tree, batches: tuple[Span, ...]) -> tuple[Span, ...]:
     """Those that have a commit, and an offset entry, which names their settings."""
     return spans.common([batches, tuple(tree.offsets.ids), tuple(tree.commits.ids)])
-
-
-def _holds(batches: tuple[Span, ...], wanted: int) -> bool:
-    return any(one.first <= wanted <= one.last for one in batches)
 
 
 def _standing(tree: Tree, wanted: int | None) -> str:

@@ -8,7 +8,7 @@ from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches, BatchSeen, Committed, SourceSeen
-from holdfast.model.ids import BatchId
+from holdfast.model.ids import BatchId, within
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import NoOffset, Offset
 
@@ -88,7 +88,7 @@ def standing(batch: BatchId, entries: Entries, batches: Batches) -> Committed:
         return Committed.COMMIT_UNREADABLE
     if batches.no_commit_log:
         return Committed.NO if batch in batches.pending else Committed.UNLOGGED
-    held = any(span.first <= batch <= span.last for span in batches.commit_spans)
+    held = within(batches.commit_spans, batch)
     if held:
         return Committed.YES
     last = batches.last_committed

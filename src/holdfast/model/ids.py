@@ -1,5 +1,6 @@
-"""Names of things, each a type of its own so that one cannot stand for another."""
+"""Names of things, each a type of its own so that one cannot stand for another; spans of ids."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NewType
 
@@ -34,3 +35,8 @@ class Span:
 
     first: int
     last: int
+
+
+def within(spans: Iterable[Span], number: int) -> bool:
+    """Whether an id is in one of the spans."""
+    return any(span.first <= number <= span.last for span in spans)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.diagnose import restart
 from holdfast.model.evidence import Batches, CheckpointRow, Evidence
 from holdfast.model.fact import Absent, UnreadableFile
-from holdfast.model.ids import Span
+from holdfast.model.ids import within
 from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
@@ -58,7 +58,7 @@ def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
     """How a start fails, if it does; of a gap the standing says what can be said."""
     how = restart.starting(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
-    gap = planned and not _holds(evidence.batches.offset_spans, planned - 1)
+    gap = planned and not within(evidence.batches.offset_spans, planned - 1)
     if gap and not how.continuous:
         return None
     predicted = restart.predicted(evidence, how)
@@ -127,7 +127,7 @@ def _of_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
             f"batch {committed} is committed, but the offset log ends at {planned}: a restart runs"
             f" batch {planned} again, writes it to the sink, and from Spark 3.1 on then fails"
         )
-    if planned > 0 and not _holds(batches.offset_spans, planned - 1):
+    if planned > 0 and not within(batches.offset_spans, planned - 1):
         return _of_gap(batches, planned)
     again = (
         f"again from where it began, to what {open_ended} holds then"
@@ -153,7 +153,7 @@ def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
 def _of_epochs(batches: Batches, planned: int) -> Verdict:
     """Continuous mode: where the last committed epoch ended is all that a restart asks for."""
     committed, pending = batches.last_committed, batches.pending
-    if committed is not None and not _holds(batches.offset_spans, committed):
+    if committed is not None and not within(batches.offset_spans, committed):
         return _bad(
             f"epoch {committed} of continuous mode is committed, and `offsets/{committed}` is"
             " missing: a restart fails"
@@ -179,17 +179,13 @@ def _of_epochs(batches: Batches, planned: int) -> Verdict:
 def _of_gap(batches: Batches, planned: int) -> Verdict:
     """The entry before the last is missing, which only asynchronous progress tracking can bear."""
     missing = f"offset entry {planned - 1} is missing beside entry {planned}"
-    if batches.last_committed == planned and not _holds(batches.commit_spans, planned - 1):
+    if batches.last_committed == planned and not within(batches.commit_spans, planned - 1):
         text = (
             f"at rest: batch {planned} is committed; {missing}, as asynchronous progress tracking"
             " leaves it, and without that a restart fails"
         )
         return Verdict(level=Level.CAREFUL, text=text)
     return _bad(f"{missing}: a restart fails, unless the query tracks progress asynchronously")
-
-
-def _holds(spans: Sequence[Span], number: int) -> bool:
-    return any(span.first <= number <= span.last for span in spans)
 
 
 def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:

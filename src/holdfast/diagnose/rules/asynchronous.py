@@ -7,6 +7,7 @@ latest offset entries to follow one another.
 from collections.abc import Iterator
 
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import within
 
 _FEWEST_GAPS = 2
 
@@ -20,7 +21,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     planned, how = batches.last_planned, seen.restart.starting
     if len(shared) < _FEWEST_GAPS or how.asynchronous or how.continuous or planned is None:
         return
-    if any(span.first <= planned - 1 <= span.last for span in batches.offset_spans):
+    if within(batches.offset_spans, planned - 1):
         return
     yield Finding(
         code=Code.ASYNC_TURNED_OFF,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from holdfast.diagnose import start_errors
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import Span
+from holdfast.model.ids import Span, within
 
 _MOST_TOLD = 8
 
@@ -21,7 +21,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     before = None if planned is None else planned - 1
     how = seen.restart.starting
     needed = before is not None and before >= 0 and not how.asynchronous and not how.continuous
-    if needed and before is not None and not _within(batches.offset_spans, before):
+    if needed and before is not None and not within(batches.offset_spans, before):
         old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
     told = batches.last_committed if how.continuous else before
@@ -73,7 +73,3 @@ def _gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Itera
         ),
         remedies=(),
     )
-
-
-def _within(spans: Sequence[Span], number: int) -> bool:
-    return any(span.first <= number <= span.last for span in spans)

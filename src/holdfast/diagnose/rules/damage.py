@@ -5,13 +5,13 @@ mode those of the latest commit and after it. Older entries are never read again
 sources and the state have rules of their own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from holdfast.diagnose import unseen
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import Span
+from holdfast.model.ids import within
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 8
@@ -99,8 +99,8 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
         )
     unread = {one.path for one in evidence.unreadable}
     kept = {f"offsets/{batch - 1}", f"commits/{batch - 1}", f"offsets/{max(0, batch - 2)}"}
-    there = _holds(batches.offset_spans, batch - 1) and _holds(batches.commit_spans, batch - 1)
-    if not there or not _holds(batches.offset_spans, max(0, batch - 2)) or kept & unread:
+    there = within(batches.offset_spans, batch - 1) and within(batches.commit_spans, batch - 1)
+    if not there or not within(batches.offset_spans, max(0, batch - 2)) or kept & unread:
         return ""
     entries = _entries("offsets", batch, planned)
     if committed >= batch:
@@ -109,10 +109,6 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
         f"or, if it cannot be had, remove {entries}, with their hidden `.crc` files: batch"
         f" {batch - 1} then counts as the last one done, and what came after it is read again"
     )
-
-
-def _holds(spans: Sequence[Span], number: int) -> bool:
-    return any(span.first <= number <= span.last for span in spans)
 
 
 def _entries(log: str, first: int, last: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.diagnose import start_errors
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import BatchId
+from holdfast.model.ids import BatchId, within
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -31,7 +31,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
 def _of_epochs(evidence: Evidence) -> Iterator[Finding]:
     """Continuous mode goes on from where the last committed epoch ended."""
     committed, spans = evidence.batches.last_committed, evidence.batches.offset_spans
-    if committed is None or any(one.first <= committed <= one.last for one in spans):
+    if committed is None or within(spans, committed):
         return
     yield Finding(
         code=Code.OFFSETS_GONE,
@@ -115,7 +115,7 @@ def _logs_gone(source: str) -> Finding:
 
 
 def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
-    fails = any(one.first <= planned <= one.last for one in seen.evidence.batches.commit_spans)
+    fails = within(seen.evidence.batches.commit_spans, planned)
     after = (
         "writes it to the sink, and goes on"
         if seen.restart.starting.spark < start_errors.COMMITS_NOTICED

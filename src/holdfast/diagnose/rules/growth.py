@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import Span
+from holdfast.model.ids import within
 from holdfast.model.state import OperatorSeen
 
 _LONG_CHAIN = 50
@@ -30,7 +30,7 @@ def _chain(operator: OperatorSeen) -> Iterator[Finding]:
     for store in operator.stores:
         last = max((span.last for span in store.snapshots), default=0)
         length = store.latest_version - last
-        if length > _LONG_CHAIN and _reaches(store.restorable, store.latest_version):
+        if length > _LONG_CHAIN and within(store.restorable, store.latest_version):
             yield Finding(
                 code=Code.STATE_CHAIN_LONG,
                 severity=Severity.SLOW,
@@ -51,10 +51,6 @@ def _chain(operator: OperatorSeen) -> Iterator[Finding]:
                 ),
             )
             return
-
-
-def _reaches(spans: tuple[Span, ...], version: int) -> bool:
-    return any(span.first <= version <= span.last for span in spans)
 
 
 def _source_log(seen: Seen) -> Iterator[Finding]:
