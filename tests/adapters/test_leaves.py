@@ -25,6 +25,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.json import Json, canonical
+from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.report import document
 
@@ -214,6 +215,21 @@ def test_a_folder_that_is_lost_is_not_a_source_that_is_read_twice(tmp_path: Path
         shutil.rmtree(location / f"sources/{lost}")
         found = diagnosed(location)
         assert codes(found) & _LOST or found.judgement is Judgement.UNKNOWN, plan
+
+
+def test_of_lines_that_are_taken_for_one_source_both_readings_are_predicted(tmp_path: Path) -> None:
+    location = checkpoint(tmp_path / "c", "ac")
+    assert diagnosed(location).restart.otherwise is None
+    shutil.rmtree(location / "sources/1")
+    restart = diagnosed(location).restart
+    assert restart.error is None
+    assert restart.otherwise is not None
+    assert restart.otherwise.condition == "source 1 has a folder of its own, which is lost"
+    error = restart.otherwise.restart.error
+    assert error is not None
+    assert (error.stage, error.reason) == (Stage.START, "`sources/1/2` is missing")
+    told(location, "aa", 2)
+    assert diagnosed(location).restart.otherwise is None
 
 
 def test_a_batch_that_is_asked_for_knows_what_other_entries_tell(tmp_path: Path) -> None:

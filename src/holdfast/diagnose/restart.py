@@ -35,6 +35,7 @@ from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset
 from holdfast.model.restart import (
+    Otherwise,
     Restart,
     Runs,
     SourceRange,
@@ -95,6 +96,29 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
         return _nothing_known(how, Unknown(reason=hidden[0].told), None)
     if how.continuous:
         return epochs.predicted(evidence, how)
+    return replace(_predicted(evidence, how), otherwise=_otherwise(evidence, how))
+
+
+def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
+    """What a start does if lines that are taken for one source are of several.
+
+    One folder for equal lines is what a query leaves that reads a source twice, and also what is
+    left of one that reads two where the folder of the second is lost.
+    """
+    taken = [one for one in evidence.sources if one.same_as is not None and one.same_as.by_folders]
+    if not taken:
+        return None
+    apart = tuple(replace(one, folder=one.name, same_as=None) for one in evidence.sources)
+    restart = _predicted(replace(evidence, sources=apart), how)
+    if restart.error is None and not restart.later:
+        return None
+    names = " and ".join(one.name for one in taken)
+    return Otherwise(
+        condition=f"source {names} has a folder of its own, which is lost", restart=restart
+    )
+
+
+def _predicted(evidence: Evidence, how: Starting) -> Restart:
     following = _next(evidence, how)
     error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):

@@ -118,7 +118,10 @@ class SinkAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """What the next start does. `later` are errors of batches after the predicted one."""
+    """What the next start does. `later` are errors of batches after the predicted one.
+
+    `otherwise` is what it does if something is not so that was inferred, and that nothing tells.
+    """
 
     starting: Starting
     batch: BatchId | Unknown
@@ -130,3 +133,12 @@ class Restart:
     sinks: tuple[SinkAnswer, ...]
     error: StartError | None
     later: tuple[StartError, ...]
+    otherwise: "Otherwise | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Otherwise:
+    """The other reading of a checkpoint: what would have to be so, and what a start does then."""
+
+    condition: str
+    restart: Restart

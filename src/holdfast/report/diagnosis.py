@@ -49,6 +49,7 @@ def of(diagnosis: Diagnosis) -> Json:
 
 
 def _restart(shown: Restart) -> Json:
+    other = shown.otherwise
     return {
         "spark": str(shown.starting.spark),
         "spark_chosen": shown.starting.chosen,
@@ -73,6 +74,9 @@ def _restart(shown: Restart) -> Json:
         ],
         "error": None if shown.error is None else _error(shown.error),
         "later_errors": [_error(one) for one in shown.later],
+        "otherwise": None
+        if other is None
+        else {"condition": other.condition, "restart": _restart(other.restart)},
     }
 
 
@@ -195,8 +199,14 @@ def _restart_lines(shown: Restart) -> Iterator[Line]:
         yield (Part(f"  {sink.table}"), act, Part(f"  {sink.reason}", Style.DIM))
     if not shown.sinks:
         yield (Part("  sink: unknown", Style.CAREFUL),)
-    for error in ([shown.error] if shown.error else []) + list(shown.later[:_MOST_LINES]):
-        yield _error_line(error)
+    yield from (_error_line(error) for error in _errors(shown))
+    if shown.otherwise is not None:
+        yield (Part(f"  or, if {shown.otherwise.condition},", Style.CAREFUL),)
+        yield from ((Part("  "), *_error_line(error)) for error in _errors(shown.otherwise.restart))
+
+
+def _errors(shown: Restart) -> list[StartError]:
+    return ([shown.error] if shown.error else []) + list(shown.later[:_MOST_LINES])
 
 
 def _error_line(shown: StartError) -> Line:
