@@ -761,3 +761,18 @@ def test_a_batch_of_kafka_that_runs_again_ends_4_1_once(
     assert any("`NullPointerException`" in one for one in found.remedies) is told
     rest = diagnosed(files.write(tmp_path / "rest"))
     assert all("NullPointer" not in one for finding in rest.findings for one in finding.remedies)
+
+
+@pytest.mark.parametrize("path", ["offsets/2", "commits/2", "offsets/1", "metadata"])
+def test_of_a_start_that_reads_a_file_too_long_for_a_look_nothing_is_said(
+    tmp_path: Path, path: str
+) -> None:
+    """It may be whole: a file of that size says nothing of itself."""
+    location = files.write(tmp_path / "c")
+    os.truncate(location / path, 1 << 30)
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNKNOWN
+    assert found.restart.error is None
+    (told,) = (one for one in found.not_assessed if one.question == f"what `{path}` says")
+    assert told.reason.startswith(f"`{path}` was not read (has 1,073,741,824 bytes, more than ")
+    assert verdict.of(evidence(location)).level is Level.CAREFUL

@@ -16,7 +16,7 @@ from tests.looking import evidence, rendered
 from holdfast.gather import runs, source_files
 from holdfast.gather.folds import Source
 from holdfast.model.fact import Known, UnreadableFile
-from holdfast.model.finding import Code
+from holdfast.model.finding import Code, Judgement
 from holdfast.run.records import KEPT_RUNS
 from holdfast.storage import Children, Missing, Piece, Portion, Refused, open_reader
 
@@ -279,6 +279,23 @@ class Reading:
             self.pieces.append(piece)
             self.bytes += len(data) if isinstance(data, bytes) else 0
             yield piece, data
+
+
+def test_a_long_entry_that_is_not_compacted_is_no_damage(tmp_path: Path) -> None:
+    """The first batch of a folder with hundreds of thousands of files."""
+    location = reading_files(tmp_path / "c", batches=2, listed=2)
+    path = location / "sources/0/0"
+    path.write_text("\n".join(["v1", *[line(0, 0)] * 400_000]))
+    assert path.stat().st_size > 16 << 20
+    found = diagnosed(location)
+    assert Code.SOURCE_LOG_DAMAGED not in codes(found)
+    assert found.restart.error is None
+    assert found.judgement is Judgement.SAFE
+    assert "whether `sources/0/0` is whole" in {one.question for one in found.not_assessed}
+    assert not evidence(location).unreadable
+    with path.open("a") as file:
+        file.write("\n{")
+    assert Code.SOURCE_LOG_DAMAGED in codes(diagnosed(location))
 
 
 def test_of_a_long_compact_entry_only_the_end_is_read(tmp_path: Path) -> None:

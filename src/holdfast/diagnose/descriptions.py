@@ -24,13 +24,13 @@ def metadata(evidence: Evidence) -> Iterator[tuple[OperatorSeen, UnreadableFile]
         if not isinstance(found, UnreadableFile):
             path = f"state/{operator.operator}/_metadata/v2"
             yield operator, UnreadableFile(path=path, reason=found.reason)
-        elif not found.forbidden:
+        elif not found.unseen:
             yield operator, found
 
 
 def schemas(evidence: Evidence) -> Iterator[tuple[OperatorSeen, UnreadableFile]]:
     """The schemas in this checkpoint that an operator's metadata names, and that cannot be read."""
-    unreadable = {one.path: one for one in evidence.unreadable if not one.forbidden}
+    unreadable = {one.path: one for one in evidence.unreadable if not one.unseen}
     for operator in evidence.operators:
         for path in here(evidence, operator):
             if path in unreadable:

@@ -236,7 +236,7 @@ def damaged(evidence: Evidence, store: str) -> tuple[UnreadableFile, ...]:
     return tuple(
         one
         for one in evidence.unreadable
-        if one.path.startswith(f"{store}/") and "/_metadata/" not in one.path and not one.forbidden
+        if one.path.startswith(f"{store}/") and "/_metadata/" not in one.path and not one.unseen
     )
 
 

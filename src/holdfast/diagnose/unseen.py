@@ -12,7 +12,7 @@ _WHOLE = frozenset({"sources", "state"})
 
 
 def files(evidence: Evidence) -> tuple[UnreadableFile, ...]:
-    """The files that this user may not read, and folders that cannot be listed."""
+    """The files that this look did not read, and folders that cannot be listed."""
     return tuple(dict.fromkeys(_found(evidence)))
 
 
@@ -37,10 +37,10 @@ def _found(evidence: Evidence) -> Iterator[UnreadableFile]:
     if evidence.batches.continuous:
         needed.update(read_at_start(evidence, continuous=True))
     for one in evidence.unreadable:
-        if one.path in _WHOLE or (one.forbidden and (one.path in needed or _part(one, evidence))):
+        if one.path in _WHOLE or (one.unseen and (one.path in needed or _part(one, evidence))):
             yield one
     for log in evidence.source_logs.values():
-        yield from (one for one in log.damaged if one.forbidden)
+        yield from (one for one in log.damaged if one.unseen)
     for operator in evidence.operators:
         yield from operator.unlisted
 

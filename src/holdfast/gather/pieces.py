@@ -18,10 +18,12 @@ def decoded(
     if isinstance(data, Missing):
         return data
     if isinstance(data, Refused):
-        return Unreadable(reason=data.reason, forbidden=data.forbidden)
+        return Unreadable(reason=data.reason, forbidden=data.forbidden, too_long=data.too_long)
     return decode(data)
 
 
 def unread(path: str, said: Unreadable | Refused) -> UnreadableFile:
     """A file that says nothing, by why it does not."""
-    return UnreadableFile(path=path, reason=said.reason, forbidden=said.forbidden)
+    return UnreadableFile(
+        path=path, reason=said.reason, forbidden=said.forbidden, too_long=said.too_long
+    )

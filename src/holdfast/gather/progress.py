@@ -23,7 +23,7 @@ MOST_BYTES = 16 << 20
 """A longer entry of a log is not read: it is damage, or nothing that fits into a report."""
 _MOST_IN_ALL = 128 << 20
 _MOST_PENDING = 1000
-_NO_ROOM = "not read: the entries after it are too long"
+_NO_ROOM = "the entries after it are too long"
 GONE = "went while it was read: a running query has removed it"
 
 
@@ -96,7 +96,7 @@ def whole(tree: Tree, found: Entries) -> tuple[Span, ...] | Unknown:
         batch
         for log in (found.damaged_offsets, found.damaged_commits)
         for batch, file in log.items()
-        if not file.forbidden
+        if not file.unseen
     )
     both = spans.common([planned, tuple(tree.commits.ids)])
     return spans.without(both, [Span(first=one, last=one) for one in damaged])
@@ -146,7 +146,8 @@ def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int])
             again.append(piece)
             continue
         room -= len(data) if isinstance(data, bytes) else 0
-        _take(found, piece, data if room > 0 else Refused(path=piece.path, reason=_NO_ROOM))
+        full = Refused(path=piece.path, reason=_NO_ROOM, too_long=True)
+        _take(found, piece, data if room > 0 else full)
     for piece, data in reader.read(again):
         _take(found, piece, data)
     return found

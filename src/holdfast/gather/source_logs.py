@@ -7,7 +7,7 @@ A file source reads, when it is made, the last compacted entry and every entry a
 below is never read again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import SourceLog, SourceSeen
 from holdfast.model.offsets import Unreadable
-from holdfast.storage import Missing, Piece, Reader
+from holdfast.storage import Missing, Piece, Reader, Refused
+from holdfast.storage.reader import Read
 
 if TYPE_CHECKING:
     from holdfast.gather.spans import Spans
@@ -73,7 +74,7 @@ def _log(reader: Reader, name: str, source: Source, known: bool | None) -> Sourc
     damaged: list[UnreadableFile] = []
     partly: list[str] = []
     read = 0
-    for piece, data in reader.read(pieces if known is not False else []):
+    for piece, data in _read(reader, pieces if known is not False else []):
         whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
         said = decoded(data, partial(file_source_log.decode, whole=whole))
         if not whole and isinstance(data, bytes) and b"\n" not in data:
@@ -90,3 +91,14 @@ def _log(reader: Reader, name: str, source: Source, known: bool | None) -> Sourc
         damaged=tuple(damaged),
         partly=tuple(partly),
     )
+
+
+def _read(reader: Reader, pieces: Sequence[Piece]) -> Iterator[Read]:
+    """The pieces; of an entry that is too long, as one of a hundred thousand files, its end."""
+    long: list[Piece] = []
+    for piece, data in reader.read(pieces):
+        if isinstance(data, Refused) and data.too_long:
+            long.append(Piece(path=piece.path, most=_MOST_TAIL, last=True))
+        else:
+            yield piece, data
+    yield from reader.read(long)

@@ -38,19 +38,28 @@ class UnreadableFile:
     """A file or folder that is there and does not say what it should, and why.
 
     `forbidden`: this user may not read it. That says nothing of the file, nor of a query that runs
-    as another user. `outside`: it is no part of the checkpoint, as a log that somebody named.
+    as another user. `too_long`: it was not read because of its size, which says as little.
+    `outside`: it is no part of the checkpoint, as a log that somebody named.
     """
 
     path: str
     reason: str
     forbidden: bool = False
+    too_long: bool = False
     outside: bool = False
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it was not looked at, and may be whole."""
+        return self.forbidden or self.too_long
 
     @property
     def told(self) -> str:
         """In words, for a sentence."""
         if self.forbidden:
             return f"this user may not read `{self.path}` ({self.reason})"
+        if self.too_long:
+            return f"`{self.path}` was not read ({self.reason})"
         return f"`{self.path}` cannot be read ({self.reason})"
 
 

@@ -8,10 +8,14 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """Bytes that are not what their name says, and why; `forbidden`: they may not be read."""
+    """Bytes that are not what their name says, and why.
+
+    `forbidden` and `too_long`: they were not read, and nothing is known of them.
+    """
 
     reason: str
     forbidden: bool = False
+    too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

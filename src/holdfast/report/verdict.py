@@ -88,11 +88,15 @@ def _unread(evidence: Evidence) -> list[str]:
     hidden = {one.path for one in evidence.batches.unlisted}
     named = [one for one in evidence.unreadable if not one.outside and one.path not in hidden]
     forbidden = [one for one in named if one.forbidden]
-    others = len(named) - len(forbidden) + evidence.unreadable_more
+    long = [one for one in named if one.too_long]
+    others = len(named) - len(forbidden) - len(long) + evidence.unreadable_more
     told: list[str] = []
     if forbidden:
         more = f" and {len(forbidden) - 1:,} more" if len(forbidden) > 1 else ""
         told.append(f"this user may not read `{forbidden[0].path}`{more}")
+    if long:
+        more = f", nor were {len(long) - 1:,} more" if len(long) > 1 else ""
+        told.append(f"{long[0].told}{more}")
     if others:
         told.append(f"{'1 file' if others == 1 else f'{others:,} files'} cannot be read")
     return told

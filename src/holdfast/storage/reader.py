@@ -29,11 +29,15 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Something that is there and cannot be read, and why; `forbidden`: others may read it."""
+    """Something that is there and cannot be read, and why.
+
+    `forbidden`: others may read it. `too_long`: it was not read, because of its size.
+    """
 
     path: str
     reason: str
     forbidden: bool = False
+    too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,8 @@ class Reader(Protocol):
 
 def too_long(piece: Piece, size: int) -> Refused:
     """The refusal of a file that is longer than it may be."""
-    return Refused(path=piece.path, reason=f"has {size:,} bytes, more than the {piece.most:,} read")
+    reason = f"has {size:,} bytes, more than the {piece.most:,} read"
+    return Refused(path=piece.path, reason=reason, too_long=True)
 
 
 def joined(folder: str, name: str) -> str:

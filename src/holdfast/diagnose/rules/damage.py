@@ -25,7 +25,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     needed = set(unseen.read_at_start(evidence, continuous=continuous))
     yield from _hidden(evidence)
     for file in evidence.unreadable:
-        if file.forbidden:
+        if file.unseen:
             continue
         if file.path in needed:
             yield _blocks(file, evidence, continuous=continuous)
@@ -42,13 +42,13 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
 
 
 def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
-    """What this user may not read, the files that a start reads first."""
-    forbidden = [one for one in evidence.unreadable if one.forbidden]
-    told = dict.fromkeys((*unseen.files(evidence), *forbidden))
+    """What was not looked at, the files that a start reads first."""
+    others = [one for one in evidence.unreadable if one.unseen]
+    told = dict.fromkeys((*unseen.files(evidence), *others))
     for file in list(told)[:_MOST_TOLD]:
         yield NotAssessed(question=f"what `{file.path}` says", reason=file.told)
     if len(told) > _MOST_TOLD:
-        reason = f"this user may not read {len(told) - _MOST_TOLD:,} more files or folders"
+        reason = f"{len(told) - _MOST_TOLD:,} more files or folders were not read"
         yield NotAssessed(question="every file", reason=reason)
 
 

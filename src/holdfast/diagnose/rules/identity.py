@@ -16,7 +16,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """A `metadata` file that is missing or says nothing."""
     evidence = seen.evidence
     damaged = next((one for one in evidence.unreadable if one.path == "metadata"), None)
-    if damaged is not None and not damaged.forbidden:
+    if damaged is not None and not damaged.unseen:
         yield Finding(
             code=Code.METADATA_UNREADABLE,
             severity=Severity.BLOCKS,

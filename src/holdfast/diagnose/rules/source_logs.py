@@ -105,7 +105,7 @@ def _log_offset(offset: Json) -> int | None:
 
 
 def _damaged(own: _Own, log: SourceLog) -> Iterator[Finding]:
-    files = [(one.path, one.reason) for one in log.damaged if not one.forbidden]
+    files = [(one.path, one.reason) for one in log.damaged if not one.unseen]
     files += [
         (f"sources/{own.folder}/{source_log.name(log, offset)}", "no such file")
         for offset in source_log.absent(log, source_log.required(log))

@@ -178,7 +178,7 @@ def _again(batch: int) -> str:
 def _schemas(evidence: Evidence) -> Iterator[Finding]:
     for file in evidence.unreadable:
         schema = file.path.startswith("state/") and file.path.endswith("_metadata/schema")
-        if schema and not file.forbidden:
+        if schema and not file.unseen:
             anew = f"put `{file.path}` away: Spark then writes it anew, and checks nothing once"
             yield _schema(file, anew)
 
@@ -224,7 +224,7 @@ def _unchecked(evidence: Evidence) -> Iterator[Finding]:
             continue
         if isinstance(operator.name, Known) and not operator.name.inferred:
             continue
-        if isinstance(operator.name, UnreadableFile) and operator.name.forbidden:
+        if isinstance(operator.name, UnreadableFile) and operator.name.unseen:
             continue
         path = f"state/{operator.operator}/_metadata/metadata"
         reason = "no such file" if isinstance(operator.name, Known) else operator.name.reason
