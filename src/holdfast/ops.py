@@ -256,7 +256,7 @@ def check(
     from holdfast.diagnose import check as judged  # noqa: PLC0415  loads what it needs
     from holdfast.model.finding import Change  # noqa: PLC0415
     from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
-    from holdfast.run import fingerprint, locations, query, session  # noqa: PLC0415
+    from holdfast.run import failure, fingerprint, locations, query, session  # noqa: PLC0415
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
     base = locations.declared_base(declared.checkpoints, declared.name)
@@ -280,8 +280,9 @@ def check(
             for job in chosen:
                 looked = seen[job.name]
                 if looked is not None:
-                    result = query.result_of(job, query.session_of(job, spark))
-                    new = fingerprint.of_job(job, result)
+                    with failure.telling(job):
+                        result = query.result_of(job, query.session_of(job, spark))
+                        new = fingerprint.of_job(job, result)
                     found[job.name] = judged.checked(job.name, Change(evidence=looked, new=new))
         finally:
             spark.stop()
