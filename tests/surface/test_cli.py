@@ -125,6 +125,12 @@ def test_jobs_are_listed_with_what_they_read_and_write(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("base", ["/data/checkpoints/", "file:///data/checkpoints"])
+def test_a_job_is_listed_at_the_checkpoint_that_it_will_have(tmp_path: Path, base: str) -> None:
+    done = holdfast(tmp_path, "jobs", declare(tmp_path, base))
+    assert done.stdout.endswith("  checkpoint  /data/checkpoints/ingest\n")
+
+
 def test_jobs_for_programs(tmp_path: Path) -> None:
     done = holdfast(tmp_path, "jobs", "--json", declare(tmp_path, "/data/checkpoints"))
     listed = json.loads(done.stdout)

@@ -9,6 +9,7 @@ from holdfast import ops
 from holdfast.cli import options
 from holdfast.model.definition import Job, Output, Source
 from holdfast.run.pipeline import Pipeline
+from holdfast.storage import urls
 
 
 @click.command()
@@ -47,7 +48,9 @@ def _listed(pipeline: Pipeline) -> list[dict[str, object]]:
 
 
 def _location(pipeline: Pipeline, job: Job) -> str:
-    return f"{pipeline.checkpoints}/{job.name}" if pipeline.checkpoints else "(no base declared)"
+    if not pipeline.checkpoints:
+        return "(no base declared)"
+    return f"{urls.canonical(pipeline.checkpoints)}/{job.name}"
 
 
 def _source(source: Source) -> str:
