@@ -13,7 +13,7 @@ from holdfast.report import explanation
 
 @click.command()
 @click.argument("code", metavar="CODE")
-@click.option("--debug", is_flag=True, help="Whole stack traces.")
+@options.debug
 def explain(code: str, *, debug: bool) -> None:  # noqa: ARG001  the entry point reads it
     """Say what a finding means, how it comes about, what Spark does, and what cures it.
 

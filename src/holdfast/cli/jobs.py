@@ -13,8 +13,8 @@ from holdfast.storage import urls
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:PIPELINE]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@options.target
+@options.as_json
 def jobs(target: str, *, as_json: bool) -> None:
     """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
     pipeline = ops.load(target)
