@@ -21,19 +21,18 @@ def error_page() -> str:
         "",
         "Every error has a stable code, one sentence, and a hint. Exit code of the command beside.",
         "",
+        "What is restarted by itself is a query that has run: up to five times in a row, after a",
+        "pause that doubles from one second. So is one that fails with what holdfast does not",
+        "know; after the last time that is `QUERY_FAILED`.",
+        "",
         "| code | exit | restarted by itself | meaning |",
         "|---|---|---|---|",
     ]
-    for kind in sorted(_kinds(errors.HoldfastError), key=lambda one: one.code):
+    for kind in sorted(errors.kinds(), key=lambda one: one.code):
         again = "yes" if kind.curable_by_restart else "no"
         meaning = (kind.__doc__ or "").splitlines()[0]
         lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
     return "\n".join(lines) + "\n"
-
-
-def _kinds(kind: type[errors.HoldfastError]) -> list[type[errors.HoldfastError]]:
-    below = kind.__subclasses__()
-    return [one for child in below for one in _kinds(child)] if below else [kind]
 
 
 def settings_page() -> str:

@@ -351,3 +351,9 @@ class ReportUnwritten(HoldfastError):
 
     code = "REPORT_UNWRITTEN"
     exit_code = 3
+
+
+def kinds(kind: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:
+    """Every error that is raised: those that no other is a kind of."""
+    below = kind.__subclasses__()
+    return [one for child in below for one in kinds(child)] if below else [kind]

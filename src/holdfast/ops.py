@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.run.state import Rows, Wanted
 
 Say = Callable[[str], None]
+_Handler = Callable[[int, FrameType | None], object] | int | None
 
 _END_SECONDS = 20.0
 
@@ -214,6 +215,8 @@ def run(  # noqa: PLR0913  one parameter an option of the command
         admitted = admission.admitted(pipeline.declaration, chosen, wishes)
         for one in admitted.jobs:
             say(f"{one.job.name}: checkpoint {one.life.location}, epoch {one.life.epoch}")
+        # Spark may take longer to start than a lease lasts.
+        kept = admission.kept(admitted.base, admitted.jobs)
         try:
             spark = session.build(
                 pipeline.name,
@@ -224,8 +227,10 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 debug=debug,
             )
         except BaseException:
-            admission.release(admitted.base, admitted.jobs)
+            kept.close()
             raise
+        kept.end()
+        _heed(stop)  # Spark has put a handler of its own there, which cancels the batch at hand
         try:
             running = driver.launch(admitted, spark, wishes, say, stop)
             running.wait(stop)
@@ -251,7 +256,7 @@ def check(
     from holdfast.diagnose import check as judged  # noqa: PLC0415  loads what it needs
     from holdfast.model.finding import Change  # noqa: PLC0415
     from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
-    from holdfast.run import fingerprint, locations, query, session  # noqa: PLC0415
+    from holdfast.run import failure, fingerprint, locations, query, session  # noqa: PLC0415
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
     base = locations.declared_base(declared.checkpoints, declared.name)
@@ -275,8 +280,9 @@ def check(
             for job in chosen:
                 looked = seen[job.name]
                 if looked is not None:
-                    result = query.result_of(job, query.session_of(job, spark))
-                    new = fingerprint.of_job(job, result)
+                    with failure.telling(job):
+                        result = query.result_of(job, query.session_of(job, spark))
+                        new = fingerprint.of_job(job, result)
                     found[job.name] = judged.checked(job.name, Change(evidence=looked, new=new))
         finally:
             spark.stop()
@@ -296,13 +302,18 @@ def _places(job: "Job") -> Iterator[str]:
 def _stop_signals() -> Iterator[threading.Event]:
     """SIGTERM and SIGINT set an event instead of ending the process."""
     stop = threading.Event()
-
-    def told(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    earlier = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+    earlier = _heed(stop)
     try:
         yield stop
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+
+
+def _heed(stop: threading.Event) -> "Mapping[signal.Signals, _Handler]":
+    """Let both signals set the event; the handlers that were there before."""
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    return {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -1,5 +1,6 @@
 """One live driver a job: the second is refused, and one that wakes too late writes nothing."""
 
+import json
 import os
 import signal
 import time
@@ -70,18 +71,41 @@ def test_killed_driver_on_this_host_is_replaced_at_once(tmp_path: Path) -> None:
     assert stage.ids() == ONCE
 
 
-def test_a_run_of_what_is_there_ends_in_order_when_it_is_told(tmp_path: Path) -> None:
+def test_a_driver_keeps_its_lease_while_spark_starts(tmp_path: Path) -> None:
+    land(tmp_path)
+    stage = Stage(home=tmp_path, source="files", sink="append")
+    first = stage.start("", "--lease", "3")
+    try:
+        wait_for(tmp_path / "checkpoints/.holdfast/crash-job/lease/000000000001.json")
+        time.sleep(3.5)
+        second = stage.run("", "--lease", "3")
+        assert second.code == 4, second.said
+        assert "LEASE_HELD" in second.said
+        kept = ended(first)
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+    assert kept.code == 0, kept.said
+    assert stage.ids() == ONCE
+
+
+@pytest.mark.parametrize("told_by", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_of_what_is_there_ends_in_order_when_it_is_told(
+    tmp_path: Path, told_by: signal.Signals
+) -> None:
     land(tmp_path)
     stage = Stage(home=tmp_path, source="files", sink="append")
     driver = stage.start()
     try:
         wait_for(tmp_path / "checkpoints/crash-job/commits/0")
-        driver.send_signal(signal.SIGTERM)
+        driver.send_signal(told_by)
         told = ended(driver, timeout=60)
     finally:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
     assert told.code == 0, told.said
+    lease = tmp_path / "checkpoints/.holdfast/crash-job/lease/000000000001.json"
+    assert json.loads(lease.read_text())["released"]
     checkpoint = tmp_path / "checkpoints/crash-job"
     batches = [
         {int(entry.name) for entry in (checkpoint / log).iterdir() if entry.name.isdigit()}

@@ -30,7 +30,7 @@ from holdfast.errors import (
 from holdfast.examples.broker import Broker
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
-from holdfast.run import admission, driver
+from holdfast.run import admission, driver, session
 
 pytestmark = pytest.mark.spark
 
@@ -310,6 +310,20 @@ def test_an_error_in_the_function_is_one_sentence(place: Place) -> None:
     with pytest.raises(QueryFailed, match="nowhere") as told:
         place.run(place.pipeline(function=lambda rows: rows.select("nowhere")))
     assert "\n" not in told.value.message
+
+
+def test_an_error_is_that_of_the_job_whose_function_has_it(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    declared = place.pipeline()
+    landing = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA)
+    declared.job("other", reads=landing, writes=place.append("other"))(
+        lambda rows: rows.select("nowhere")
+    )
+    session.hush()
+    with pytest.raises(QueryFailed, match="expected job `other` to run, found a query that"):
+        place.run(declared)
+    assert "ContextLogger" not in capfd.readouterr().err
 
 
 def test_a_missing_landing_directory(place: Place) -> None:

@@ -125,6 +125,12 @@ def test_jobs_are_listed_with_what_they_read_and_write(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("base", ["/data/checkpoints/", "file:///data/checkpoints"])
+def test_a_job_is_listed_at_the_checkpoint_that_it_will_have(tmp_path: Path, base: str) -> None:
+    done = holdfast(tmp_path, "jobs", declare(tmp_path, base))
+    assert done.stdout.endswith("  checkpoint  /data/checkpoints/ingest\n")
+
+
 def test_jobs_for_programs(tmp_path: Path) -> None:
     done = holdfast(tmp_path, "jobs", "--json", declare(tmp_path, "/data/checkpoints"))
     listed = json.loads(done.stdout)
@@ -138,6 +144,7 @@ def test_jobs_for_programs(tmp_path: Path) -> None:
         (("run", "nowhere"), "MODULE_FAILED", 2, "No module named 'nowhere'"),
         (("run", "nowhere.py"), "MODULE_FAILED", 2, "expected a Python file `nowhere.py`"),
         (("run", "broken.py"), "MODULE_FAILED", 2, "ZeroDivisionError in"),
+        (("run", "early.py"), "MODULE_FAILED", 2, "early.py:2"),
         (("run", "empty.py"), "PIPELINE_NOT_FOUND", 2, "expected one Pipeline in `empty.py`"),
         (("run", "orders.py:other"), "PIPELINE_NOT_FOUND", 2, "found `pipeline`"),
         (("run", "orders.py", "--job", "x"), "JOB_UNKNOWN", 2, "(`ingest`), found `x`"),
@@ -150,6 +157,7 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
     tmp_path: Path, arguments: tuple[str, ...], code: str, exit_code: int, said: str
 ) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "early.py").write_text("from pyspark.sql import functions\nfunctions.col('x')\n")
     (tmp_path / "empty.py").write_text("\n")
     declare(tmp_path, None)
     (tmp_path / "orders.py").rename(tmp_path / "baseless.py")

@@ -108,6 +108,8 @@ def test_explain() -> None:
         "COMMIT_AHEAD\nThe commit log goes further than the offset log.\n"
     )
     assert "CONCURRENT_STREAM_LOG_UPDATE" in done.stdout
+    done = holdfast("explain", "lease_held")
+    assert done.stdout == "LEASE_HELD\nAnother live driver runs this job.\n\nExit code 4\n"
     done = holdfast("explain", "PENDING")
     assert done.returncode == 2
     assert "hint: holdfast explain PENDING_BATCH" in done.stderr

@@ -11,14 +11,12 @@ from holdfast.run import session
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:PIPELINE]")
-@click.option(
-    "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
-@click.option("--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise.")
-@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
-@click.option("--debug", is_flag=True, help="Spark's warnings, and whole stack traces.")
+@options.target
+@options.jobs
+@options.as_json
+@options.master
+@options.settings
+@options.debug_spark
 @click.pass_context
 def check(  # noqa: PLR0913  one parameter an option
     context: click.Context,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli import options
 from holdfast.examples.sensors import demo as sensors
 from holdfast.examples.sensors.simulator import Encoding
 
@@ -33,7 +34,7 @@ from holdfast.examples.sensors.simulator import Encoding
     type=click.Path(file_okay=False, path_type=Path),
     help="An empty folder for everything, which is kept; else a temporary one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@options.as_json
 def demo(  # noqa: PLR0913  one parameter an option
     *,
     kafka: bool,

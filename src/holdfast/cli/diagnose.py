@@ -18,8 +18,8 @@ _OLDEST, _NEWEST = SparkVersion(3, 5), SparkVersion(4, 3)
 
 
 @click.command()
-@click.argument("location", callback=options.at_home, metavar="LOCATION")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@options.location
+@options.as_json
 @click.option(
     "--spark", metavar="VERSION", help="The Spark that will start it, 3.5 to 4.3; else as it ran."
 )
@@ -30,16 +30,9 @@ _OLDEST, _NEWEST = SparkVersion(3, 5), SparkVersion(4, 3)
     "--set", "given", multiple=True, metavar="KEY=VALUE", help="A setting that it starts with."
 )
 @click.option("--kafka", default="", metavar="SERVERS", help="Ask this cluster what it still has.")
-@click.option(
-    "--event-log",
-    callback=options.at_home,
-    metavar="PATH",
-    help="Spark's event log, or the folder that holds it.",
-)
-@click.option(
-    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
-)
-@click.option("--debug", is_flag=True, help="Whole stack traces.")
+@options.event_log
+@options.storage
+@options.debug
 @click.pass_context
 def diagnose(  # noqa: PLR0913  one parameter an option
     context: click.Context,

@@ -16,8 +16,8 @@ from holdfast.model.json import Json
 
 
 @click.command()
-@click.argument("location", callback=options.at_home, metavar="LOCATION")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@options.location
+@options.as_json
 @click.option("--markdown", "as_markdown", is_flag=True, help="A page for an incident ticket.")
 @click.option("--html", "as_html", is_flag=True, help="One HTML file with charts.")
 @click.option(
@@ -27,16 +27,9 @@ from holdfast.model.json import Json
     help="What batch N consumed.",
 )
 @click.option("--compare", metavar="A:B", help="What lies between the batches A and B.")
-@click.option(
-    "--event-log",
-    callback=options.at_home,
-    metavar="PATH",
-    help="Spark's event log, or the folder that holds it.",
-)
-@click.option(
-    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
-)
-@click.option("--debug", is_flag=True, help="Whole stack traces.")
+@options.event_log
+@options.storage
+@options.debug
 def inspect(  # noqa: PLR0913  one parameter an option
     location: str,
     *,

@@ -9,11 +9,12 @@ from holdfast import ops
 from holdfast.cli import options
 from holdfast.model.definition import Job, Output, Source
 from holdfast.run.pipeline import Pipeline
+from holdfast.storage import urls
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:PIPELINE]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+@options.target
+@options.as_json
 def jobs(target: str, *, as_json: bool) -> None:
     """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
     pipeline = ops.load(target)
@@ -47,7 +48,9 @@ def _listed(pipeline: Pipeline) -> list[dict[str, object]]:
 
 
 def _location(pipeline: Pipeline, job: Job) -> str:
-    return f"{pipeline.checkpoints}/{job.name}" if pipeline.checkpoints else "(no base declared)"
+    if not pipeline.checkpoints:
+        return "(no base declared)"
+    return f"{urls.canonical(pipeline.checkpoints)}/{job.name}"
 
 
 def _source(source: Source) -> str:

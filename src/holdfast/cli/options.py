@@ -1,4 +1,4 @@
-"""What several commands share: pairs of options, and writing to stdout."""
+"""What several commands share: options, pairs of them, and writing to stdout."""
 
 import os
 import re
@@ -46,6 +46,33 @@ class Whole(click.IntRange):
 def at_home(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """A path or URL with `~` written out, also where no shell has seen it."""
     return os.path.expanduser(value) if value else value  # noqa: PTH111  a URL is no Path
+
+
+location = click.argument("location", callback=at_home, metavar="LOCATION")
+target = click.argument("target", metavar="MODULE[:PIPELINE]")
+jobs = click.option(
+    "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
+event_log = click.option(
+    "--event-log",
+    callback=at_home,
+    metavar="PATH",
+    help="Spark's event log, or the folder that holds it.",
+)
+storage = click.option(
+    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
+)
+master = click.option(
+    "--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise."
+)
+settings = click.option(
+    "--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting."
+)
+debug = click.option("--debug", is_flag=True, help="Whole stack traces.")
+debug_spark = click.option(
+    "--debug", is_flag=True, help="Spark's warnings, and whole stack traces."
+)
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:

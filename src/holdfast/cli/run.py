@@ -3,17 +3,16 @@
 import click
 
 from holdfast import ops
+from holdfast.cli import options
 from holdfast.run import session
 
 
 @click.command()
-@click.argument("target", metavar="MODULE[:PIPELINE]")
-@click.option(
-    "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
-)
+@options.target
+@options.jobs
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
-@click.option("--master", metavar="URL", help="Spark's master; local[*] if nothing says otherwise.")
-@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
+@options.master
+@options.settings
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
@@ -35,7 +34,7 @@ from holdfast.run import session
     metavar="SECONDS",
     help="How long a driver that is not heard of keeps others out.",
 )
-@click.option("--debug", is_flag=True, help="Spark's warnings, and whole stack traces.")
+@options.debug_spark
 def run(  # noqa: PLR0913  one parameter an option
     target: str,
     jobs: tuple[str, ...],

@@ -19,7 +19,7 @@ MOST_ROWS = (1 << 31) - 2
 
 
 @click.command()
-@click.argument("location", callback=options.at_home, metavar="LOCATION")
+@options.location
 @click.option(
     "--operator",
     type=options.Whole(0),
@@ -43,11 +43,9 @@ MOST_ROWS = (1 << 31) - 2
     metavar="N",
     help="At most N rows, of each part of the state.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
-@click.option(
-    "--storage", multiple=True, metavar="KEY=VALUE", help="An option of the storage; a key, say."
-)
-@click.option("--debug", is_flag=True, help="Spark's warnings, and whole stack traces.")
+@options.as_json
+@options.storage
+@options.debug_spark
 def state(  # noqa: PLR0913  one parameter an option
     location: str,
     *,

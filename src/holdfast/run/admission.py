@@ -62,17 +62,17 @@ def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admi
         for job in _in_order(jobs):
             taken.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
     except BaseException:  # whatever it is, the next start must not wait for a lease
-        release(base, taken)
+        kept(base, taken).close()
         raise
     return Admitted(pipeline=pipeline, base=base, jobs=tuple(taken))
 
 
-def release(base: locations.Base, jobs: Sequence[AdmittedJob]) -> None:
-    """Give back leases of jobs that were not started."""
+def kept(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keeper:
+    """Keep the leases of jobs that are not started yet."""
     keeper = lease.Keeper(base.store, lambda _: None)
     for job in jobs:
         keeper.keep(job.lease)
-    keeper.close()
+    return keeper
 
 
 def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wishes) -> AdmittedJob:
@@ -108,7 +108,7 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         if looked is not None:
             judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
     except BaseException:  # whatever it is, the next start must not wait for this lease
-        release(base, [mine])
+        kept(base, [mine]).close()
         raise
     return replace(mine, evidence=looked)
 

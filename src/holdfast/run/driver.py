@@ -152,7 +152,8 @@ class Running:
         for runner in self._runners:
             if wake.is_set():
                 return
-            self._launch(runner)
+            with failure.telling(runner.job):
+                self._launch(runner)
             while self._wishes.once and not runner.done and not wake.wait(_POLL_SECONDS):
                 self._look(runner)
                 if runner.error is not None:
@@ -302,11 +303,9 @@ def launch(
         running.add(Runner(admitted=job))
     try:
         running.launch_all(wake or threading.Event())
-    except BaseException as error:
+    except BaseException:
         running.stop(grace=0)
-        if isinstance(error, HoldfastError) or not isinstance(error, Exception):
-            raise
-        raise failure.explained(jobs.jobs[0].job, error, None).error from error
+        raise
     return running
 
 

@@ -5,6 +5,8 @@ code or in the data come back at every start.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from holdfast.errors import (
@@ -131,13 +133,26 @@ def explained(job: Job, error: BaseException, inner: Exception | None) -> Failur
     )
 
 
+@contextmanager
+def telling(job: Job) -> Iterator[None]:
+    """What goes wrong with the job in here is raised in holdfast's words."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise explained(job, error, None).error from error
+
+
 def _reason(error: BaseException, inner: Exception | None) -> str:
     """The one line that says most: the innermost cause that Spark or Python names."""
-    text = str(inner or error)
+    raised = inner or error
+    text = str(raised)
     causes = re.findall(
-        r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error): )(.+)", text, re.MULTILINE
+        r"(?:Caused by: |^)(?:[\w$]+\.)*([\w$]+(?:Exception|Error): .+)", text, re.MULTILINE
     )
-    conditions = re.findall(r"^\[?([A-Z][A-Z0-9_.]{6,}\]? .+)", text, re.MULTILINE)
+    conditions = re.findall(r"^\[?[A-Z][A-Z0-9_.]{6,}\]? .+", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    chosen = (causes or conditions or lines or [type(inner or error).__name__])[-1 if causes else 0]
-    return chosen.strip()[:300]
+    named = ": ".join([type(raised).__name__, *lines[:1]])
+    chosen = causes[-1] if causes else next(iter(conditions), named)
+    return chosen.strip().rstrip(";")[:300]

@@ -117,6 +117,12 @@ class Keeper:
             if lease is not None:  # under the guard: a heartbeat must not come after it
                 self._write(replace(lease, released=True))
 
+    def end(self) -> None:
+        """End the thread and give nothing up: another keeper goes on."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
     def close(self) -> None:
         """Give all leases up and end the thread."""
         self._stop.set()

@@ -1,5 +1,6 @@
 """A Spark session with the jars and settings that holdfast chooses; what the user set stays."""
 
+import logging
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _OLDEST_JAVA = 17
 _DEFAULT_MASTER = "local[*]"
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -52,6 +54,8 @@ def build(  # noqa: PLR0913  one parameter a wish
     if not submitted:
         chosen["spark.master"] = chosen_master
         chosen.setdefault(options, _logging("warn" if debug else "fatal"))
+        if not debug:
+            hush()
     if jvm_errors is not None and not submitted:
         _launch(chosen, jvm_errors)
     builder = SparkSession.builder
@@ -90,6 +94,14 @@ def _ours(
 def _logging(level: str) -> str:
     """Java options that make Spark's log as quiet as the user asked for."""
     return f'-Dlog4j2.configurationFile="{_LOG_SETTINGS}" -Dholdfast.log={level}'
+
+
+def hush() -> None:
+    """Let pyspark not write an error with its stack trace to stderr while it also raises it."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  only where Spark runs
+
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def spark_line() -> str:

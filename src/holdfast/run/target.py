@@ -61,12 +61,21 @@ def _imported(name: str) -> ModuleType:
             hint="run from the folder that holds the module, or install it",
         ) from error
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise ModuleFailed(
-            f"expected to import `{name}`, found {type(error).__name__} in {where.filename}:"
-            f"{where.lineno}: {error}",
-            hint=f'see the whole error with `python -c "import {name.removesuffix(".py")}"`',
-        ) from error
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: Exception) -> ModuleFailed:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    where = (own or frames)[-1]
+    alone = ["python", name] if name.endswith(".py") else ["python", "-c", f"import {name}"]
+    hint = f"see the whole error with `{shlex.join(alone)}`"
+    if "pyspark" in Path(frames[-1].filename).parts:
+        hint = "make columns and UDFs inside the job's function: here no Spark has started yet"
+    said = ": ".join(filter(None, [f"{where.filename}:{where.lineno}", str(error)]))
+    return ModuleFailed(
+        f"expected to import `{name}`, found {type(error).__name__} in {said}", hint=hint
+    )
 
 
 def _from_file(path: Path) -> ModuleType:
