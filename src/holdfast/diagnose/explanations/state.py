@@ -34,8 +34,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Where the state ends at one version in every store and nothing names the operator,"
         " as before 4.0: if the operator was taken out of the query, which these versions let"
-        " pass, nothing is missing. Else restore `state`. If the version before it is whole,"
-        " remove the last commit: its batch then runs again and writes the version.",
+        " pass, nothing is missing. Else restore `state`. If the last planned batch is"
+        " committed, and the version before it is whole, remove its commit: the batch then runs"
+        " again and writes the version. Below a batch that is planned and not committed, removing a"
+        " commit makes nothing run again.",
     ),
     Code.STATE_REWRITTEN: Explanation(
         meaning="Changes of the state of a batch were written after the batch was committed, by the"

@@ -8,6 +8,7 @@ from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
 from holdfast.model.restart import StateLoad
 from holdfast.model.spark_version import SparkVersion
 
@@ -66,7 +67,7 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                 clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
-                    _again(load.version - 1),
+                    *_again(seen, BatchId(load.version - 1)),
                 ),
             )
 
@@ -168,11 +169,18 @@ def _refused(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _again(batch: int) -> str:
-    return (
-        f"if version {batch} is whole, remove `commits/{batch}` and its hidden `.crc`: that batch"
-        " then runs again and writes the version"
-    )
+def _again(seen: Seen, batch: BatchId) -> Iterator[str]:
+    """To run the last batch again, where it is committed and what it loads is there.
+
+    Below a batch that is planned, a commit that is removed makes nothing run again.
+    """
+    loaded = state_load.of(seen.evidence, batch, seen.restart.starting.spark)
+    if not seen.restart.rerun and not any(one.missing for one in loaded):
+        yield (
+            f"or, if it cannot be had, remove `commits/{batch}` and its hidden `.crc`: batch"
+            f" {batch} then runs again over the same range and writes the version, and a sink"
+            " without a ledger gets it twice"
+        )
 
 
 def _schemas(evidence: Evidence) -> Iterator[Finding]:
