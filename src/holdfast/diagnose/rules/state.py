@@ -83,21 +83,19 @@ def _left(evidence: Evidence, operator: int) -> bool:
 
 
 def _gone(evidence: Evidence, load: StateLoad) -> Finding:
-    """The folder `state` was deleted: only what the runs reported tells of the operator."""
+    """Its folder was deleted: something else tells of the operator."""
     names = evidence.stateful_operators
-    told = names.read_from[0] if isinstance(names, Known) else "state"
+    told = f", as in `{names.read_from[0]}`" if isinstance(names, Known) else ""
+    expected, found = f"the state of an operator{told}", "no such folder"
+    for one in evidence.operators:
+        if one.operator == load.operator and isinstance(one.name, Unknown):
+            expected, found = "the state of an operator", one.name.reason
     return Finding(
         code=Code.STATE_MISSING,
         severity=Severity.BLOCKS,
         text=f"Nothing is left of the state of operator {load.operator}, with which the last batch"
         f" ran: a start loads version {load.version} of it.",
-        clues=(
-            Clue(
-                file=f"state/{load.operator}",
-                expected=f"the state of an operator, as in `{told}`",
-                found="no such folder",
-            ),
-        ),
+        clues=(Clue(file=f"state/{load.operator}", expected=expected, found=found),),
         remedies=(
             "restore the folder `state` from a copy of the checkpoint",
             "else start it with a new checkpoint, which reads everything again",
