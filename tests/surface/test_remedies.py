@@ -95,3 +95,23 @@ def test_commits_far_ahead_of_the_offsets_stop_the_first_batch_that_has_one(tmp_
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
     found = _found(diagnosed(location), Code.COMMIT_AHEAD)
     assert "runs batch 3 again, goes on, and at batch 6 fails after that was written" in found.text
+
+
+def test_a_gap_is_not_said_to_be_passed_over_where_a_start_looks(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=6, committed=6)
+    _removed(location, "offsets/2", "offsets/3", "offsets/4")
+    told = diagnosed(location)
+    assert _found(told, Code.OFFSET_BEFORE_MISSING).text.startswith("`offsets/4` is missing")
+    gap = _found(told, Code.OFFSET_GAP).text
+    assert gap.startswith("`offsets/2` to `offsets/3` are missing, and later ones are there")
+    assert (
+        "`offsets/2` to `offsets/4` are missing"
+        in _found(diagnosed(location, asynchronous=True), Code.OFFSET_GAP).text
+    )
+
+
+def test_metadata_is_written_anew_without_its_old_checksum(tmp_path: Path) -> None:
+    location = _copied(tmp_path, "2.4.8/kafka")
+    (location / "metadata").write_text("")
+    (remedy,) = _found(diagnosed(location), Code.METADATA_UNREADABLE).remedies
+    assert remedy.startswith("remove `.metadata.crc`, if it is there, and write `metadata` anew")

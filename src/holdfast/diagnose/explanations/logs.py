@@ -271,7 +271,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The file `metadata` is there and does not hold a query id.",
         causes="A write that was cut off, or an editor.",
         spark=((_ALL, "fails when the query is started, before it has a run id"),),
-        cures="Write the file anew with the old id.",
+        cures="Write the file anew with the old id, and remove `.metadata.crc`: before 3.2 Spark"
+        " holds the one against the other.",
     ),
     Code.CHECKSUM_LEFT: Explanation(
         meaning="A file was removed and its hidden checksum, `.N.crc`, was not.",

@@ -12,11 +12,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The version of the state that the next batch loads cannot be put together: a"
         " snapshot, or a change after it, is missing, empty or cut short; or a file that a snapshot"
         " of RocksDB names is not there with the size that it names.",
-        causes="Files were deleted, by a lifecycle rule of an object store say, or a whole folder by"
-        " somebody, of which later operators tell, the ids in the last commit, batches without"
-        " data, run records, or an event log; a full disk left empty ones; a copy missed some; or a batch was"
-        " committed without its state, as with a `foreachBatch` function that does not read all its"
-        " rows.",
+        causes="Files were deleted, by a lifecycle rule of an object store say, or a whole folder,"
+        " by somebody, of which later operators tell, the ids in the last commit, batches without"
+        " data, run records, or an event log; a full disk left empty ones; a copy missed some; or"
+        " a batch was committed without its state, as with a `foreachBatch` function that does not"
+        " read all its rows.",
         spark=(
             ("3.5", "fails in a task when the batch runs; with nothing to read it looks healthy"),
             (
@@ -27,8 +27,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "4.0 and later",
                 (
                     "refuse a batch when it is planned, with"
-                    " `STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA`, where the folder of"
-                    " one operator is gone and others have metadata; from 4.2 on, where all of"
+                    " `STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA`, where the folder"
+                    " of one operator is gone and others have metadata; from 4.2 on, where all of"
                     " `state` is gone, with `STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY`"
                 ),
             ),
