@@ -115,3 +115,9 @@ def test_metadata_is_written_anew_without_its_old_checksum(tmp_path: Path) -> No
     (location / "metadata").write_text("")
     (remedy,) = _found(diagnosed(location), Code.METADATA_UNREADABLE).remedies
     assert remedy.startswith("remove `.metadata.crc`, if it is there, and write `metadata` anew")
+
+
+def test_a_query_of_which_only_metadata_is_left_is_not_known_to_be_new(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", planned=0, committed=0)
+    (told,) = (one for one in diagnosed(location).not_assessed if "run before" in one.question)
+    assert "one whose logs and sources were deleted looks the same" in told.reason

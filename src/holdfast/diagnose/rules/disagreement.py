@@ -75,7 +75,7 @@ def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
     )
 
 
-def _without_offsets(seen: Seen) -> Iterator[Finding]:
+def _without_offsets(seen: Seen) -> Iterator[Finding | NotAssessed]:
     evidence = seen.evidence
     committed = evidence.batches.last_committed
     if committed is not None:
@@ -97,6 +97,12 @@ def _without_offsets(seen: Seen) -> Iterator[Finding]:
         )
     if committed is None and evidence.source_logs:
         yield _logs_gone(seen, min(evidence.source_logs))
+    elif committed is None and not evidence.not_empty:
+        yield NotAssessed(
+            question="whether the query has run before",
+            reason="there is no batch; one whose logs and sources were deleted looks the same,"
+            " reads everything again, and its sink gets it twice or, by the query's id, skips it",
+        )
 
 
 def _for_a_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
