@@ -47,7 +47,8 @@ def test_the_whole_report(tmp_path: Path) -> None:
         ),
         "            → restore `offsets/3` from a copy of the checkpoint",
         (
-            "            → or, if it cannot be had, remove `commits/3` with its hidden `.crc`:"
+            "            → or, if it cannot be had, make the sink forget the batches after 2, rows"
+            " and numbers, and remove `commits/3` with its hidden `.crc`:"
             " batch 2 then counts as the last one done, and what came after it is read again"
         ),
     ]
@@ -198,4 +199,6 @@ def test_one_batch_that_is_taken_for_done(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=5, committed=3)
     (found,) = [o for o in diagnosed(location).findings if o.code is Code.BATCHES_SKIPPED]
     assert "Batch 3 is planned and not committed, and a start takes it for done" in found.text
-    assert found.remedies[1].startswith("if not, put away `offsets/4`: a start then runs batch 3")
+    look, back = found.remedies
+    assert look == "look whether the sink holds batch 3; if so, nothing is lost"
+    assert "put away `offsets/4` with its hidden `.crc`: a start then runs batch 3 again" in back

@@ -15,7 +15,7 @@ from holdfast.decode import names
 from holdfast.diagnose import descriptions, spark_errors
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
-from holdfast.model.fact import Absent, UnreadableFile
+from holdfast.model.fact import Absent, Known, UnreadableFile
 from holdfast.model.ids import BatchId, within
 from holdfast.model.restart import Stage, StartError, Starting, StateLoad
 from holdfast.model.spark_version import SparkVersion
@@ -48,6 +48,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
 
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
+    yield from _of_operators(evidence, how.spark, batch)
     yield from _of_descriptions(evidence, how.spark, batch)
     # What is certain before what is not: a start fails at the first of them.
     for load in sorted(of(evidence, batch, how.spark), key=lambda load: load.ended > 0):
@@ -63,6 +64,30 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
             exceptions=("SparkException",),
             reason=f"RocksDB's metadata in `{refused[0]}` has version 2, which 4.0 alone reads",
             read_from=refused[:_MOST_TOLD],
+        )
+
+
+def _of_operators(evidence: Evidence, spark: SparkVersion, batch: BatchId) -> Iterator[StartError]:
+    """From 4.0 on Spark holds the operators against their metadata, if there is any.
+
+    From 4.2 on it also wants something to be in the folder `state`.
+    """
+    gone = [one.operator for one in evidence.operators if not one.partitions and not one.unlisted]
+    if not gone or batch == 0 or spark < _V4_0:
+        return
+    condition = ""
+    if any(isinstance(one.metadata, Known) for one in evidence.operators):
+        condition = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    elif spark >= REPAIRS and "state" not in evidence.not_empty:
+        condition = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+    if condition:
+        yield spark_errors.error(
+            condition,
+            ("SparkRuntimeException",),
+            f"nothing is left of the state of operator {gone[0]}",
+            f"state/{gone[0]}",
+            stage=Stage.PLANNING,
+            batch=batch,
         )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from holdfast.diagnose import unpinned
@@ -25,6 +25,12 @@ _FORMAT, _SECOND = "spark.sql.streaming.aggregation.stateFormatVersion", "2"
 _NO_NAME = "no operator metadata, which Spark writes from 4.0 on"
 _INCOMPLETE = Unknown(reason="a partition of the state has no files")
 _DELETED = "nothing is left in the folder `state`"
+_LOST = "nothing is left of its state, and there is a folder of a later operator"
+_IDLE = (
+    "nothing is left of its state, and batch {} ran without data, as Spark has it only for state"
+    " when the watermark has moved"
+)
+_MOST_OPERATORS = 100
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
@@ -40,16 +46,18 @@ class State:
 
 
 def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
-    """Every operator that has a folder; without any, those that the last batch reported."""
+    """Every operator that has a folder, and those that have lost theirs."""
     described = descriptions.read(reader, tree, logged)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
     found |= {operator for operator, _ in tree.schemas}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
     own = {n: _name(n, tree, described, logged) for n in sorted(found)}
     names = _completed(own, logged.operators)
-    operators = tuple(_operator(n, names, tree, described, logged) for n in names)
+    operators = [_operator(n, names, tree, described, logged) for n in names]
     return State(
-        operators=operators or _deleted(tree, logged),
+        operators=tuple(
+            sorted((*operators, *_gone(found, tree, logged)), key=lambda o: o.operator)
+        ),
         schema_versions=frozenset(s.version for _, s in described.schemas.values()),
         metadata_version=max((s.version for s in described.snapshots.values()), default=0),
         unreadable=tuple(described.unreadable.values()),
@@ -106,24 +114,44 @@ def _operator(
     )
 
 
-def _deleted(tree: Tree, logged: stores.Logged) -> tuple[OperatorSeen, ...]:
-    """Operators that a batch ran with and that have no files: Spark itself never removes them all.
+def _gone(found: Set[int], tree: Tree, logged: stores.Logged) -> Iterator[OperatorSeen]:
+    """Operators of which nothing is left: Spark itself never removes all of one.
 
-    Without rows it may have none: a `foreachBatch` function that reads nothing writes none. Which
-    partitions they had is not known, but every operator has a first one.
+    Which partitions they had is not known, but every operator has a first one.
     """
-    if logged.operators is None or not any(logged.rows.values()) or tree.refused_in("state"):
-        return ()
-    unnamed = {n: Unknown(reason=_DELETED) for n in range(len(logged.operators.value))}
-    names = _completed(unnamed, logged.operators, _DELETED)
-    return tuple(
-        OperatorSeen(
-            operator=n, name=name, partitions=0, left_over=0, rows=Unknown(reason=_DELETED),
+    if tree.refused_in("state"):
+        return
+    names = (not found and _reported_only(logged)) or _lost(found, logged)
+    for operator, name in names.items():
+        yield OperatorSeen(
+            operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=_DELETED),
             bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
             stores=(), metadata=Absent(reason=_DELETED), absent=((0, "default"),),
-        )
-        for n, name in names.items()
-    )  # fmt: skip
+        )  # fmt: skip
+
+
+def _reported_only(logged: stores.Logged) -> Mapping[int, Fact[str]]:
+    """Those that a batch ran with. Without rows they may have no files.
+
+    A `foreachBatch` function that reads nothing writes none.
+    """
+    if logged.operators is None or not any(logged.rows.values()):
+        return {}
+    unnamed = {n: Unknown(reason=_DELETED) for n in range(len(logged.operators.value))}
+    return _completed(unnamed, logged.operators, _DELETED)
+
+
+def _lost(found: Set[int], logged: stores.Logged) -> Mapping[int, Fact[str]]:
+    """Those that others tell of: Spark numbers operators from 0 on, without a gap."""
+    highest = max(found, default=0)
+    told = dict.fromkeys(range(highest), _LOST) if highest < _MOST_OPERATORS else {}
+    last = logged.last_committed
+    if last is not None and last in logged.commits:
+        named = f"nothing is left of its state, which `commits/{last}` names"
+        told.update(dict.fromkeys(logged.commits[last].state_ids, named))
+    if not found and logged.operators is None and logged.idle is not None:
+        told.setdefault(0, _IDLE.format(logged.idle))
+    return {n: Unknown(reason=why) for n, why in sorted(told.items()) if n not in found}
 
 
 def _reported(operator: int, names: Mapping[int, Fact[str]], logged: stores.Logged) -> int | None:

@@ -36,7 +36,7 @@ def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]
                 inferred = inferred or f"`{path}` cannot be read: {reason}"
             case Absent(reason=reason) | Unknown(reason=reason):
                 told.append(f"operator {one.operator}")
-                read_from.append(f"state/{one.operator}")
+                read_from.append(f"state/{one.operator}" if one.partitions else "state")
                 inferred = inferred or reason
     return Known(value=tuple(told), read_from=tuple(read_from), inferred=inferred)
 

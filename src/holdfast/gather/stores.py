@@ -18,6 +18,7 @@ from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
 from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.ids import BatchId, Span
+from holdfast.model.offsets import OffsetEntry
 from holdfast.model.state import StoreSeen
 
 MOST_ZIPS = 64
@@ -42,7 +43,8 @@ class Logged:
     of the operators that the runs report. `batches` are those that
     both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
     nothing tells, each with the first of these batches. `loads` is the version that the next batch
-    loads: its own number.
+    loads: its own number. `idle` is a batch without data: Spark plans one only for operators with
+    state, when the watermark has moved.
     """
 
     rows: Mapping[str, int]
@@ -54,6 +56,7 @@ class Logged:
     """What the latest offset entry pins."""
     pinned: tuple[tuple[int, int], ...]
     loads: int
+    idle: BatchId | None
 
     @property
     def partitions(self) -> int:
@@ -87,12 +90,23 @@ def logged(tree: Tree, entries: Entries, told: History) -> Logged:
         settings=entries.offsets[max(entries.offsets)].settings if entries.offsets else {},
         pinned=_pinned(entries),
         loads=(last_planned or 0) + (last_planned is not None and last_planned == last_committed),
+        idle=_idle(entries.offsets),
     )
 
 
 def _spelled(reported: str) -> str:
     """The name of an operator; before 4.0 a session window is the one that reports none."""
     return "sessionWindowStateStoreSaveExec" if reported == "defaultName" else reported
+
+
+def _idle(offsets: Mapping[BatchId, OffsetEntry]) -> BatchId | None:
+    for batch in sorted(offsets, reverse=True):
+        entry, before = offsets[batch], offsets.get(BatchId(batch - 1))
+        if before is None or entry.sources != before.sources:
+            continue
+        if entry.watermark_ms > before.watermark_ms:
+            return batch
+    return None
 
 
 def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:

@@ -74,8 +74,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Look in the sink for the batches in between. If they are missing, put away the"
-        " offset entries after the first of them, so that this one is the last planned.",
+        cures="Look in the sink for the batches in between. If they are missing, make the sink"
+        " forget the first of them and all after it, rows and numbers, and put away the offset"
+        " entries after it, so that this one is the last planned. That needs the entry before it,"
+        " and the state that it loads, which Spark may have purged.",
     ),
     Code.REPARTITION_UNFINISHED: Explanation(
         meaning="The latest batch is planned with another number of partitions than the one before,"
@@ -133,7 +135,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Restore the offset entries, or remove the commits beyond the offset log.",
+        cures="Restore the offset entries. Or make the sink forget these batches, and remove the"
+        " commits beyond the offset log: what came after it is read again, under the same numbers."
+        " A sink that still has their rows gets them twice, and one that still has their numbers"
+        " skips what comes, with whatever is new in it.",
     ),
     Code.OFFSETS_GONE: Explanation(
         meaning="There are commits and no offset entry at all, or in continuous mode none of the"
@@ -184,8 +189,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`; a stray file is enough",
             ),
         ),
-        cures="Move what is left away. `sources` is not checked by Spark: files named there count"
-        " as listed.",
+        cures="If `state` holds versions, batches have run: restore both logs, or begin anew with a"
+        " whole new checkpoint and a sink that was cleared. Else move what is left away. `sources`"
+        " is not checked by Spark: files named there count as listed.",
     ),
     Code.ENTRY_UNREADABLE: Explanation(
         meaning="An entry that every start reads is empty, cut short, or something else.",
@@ -203,7 +209,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore it. A commit can also be removed: the batch then runs again. An offset entry"
         " can be removed alone only if it is the last one and its batch has neither reached the"
         " sink nor been committed; else with everything after it, in both logs, which reads that"
-        " again.",
+        " again, under the same numbers: the sink has to forget both first, rows and numbers.",
     ),
     Code.FILE_UNREADABLE: Explanation(
         meaning="An old entry of a log, or a file of the state, cannot be read, and a start does"
@@ -265,7 +271,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The file `metadata` is there and does not hold a query id.",
         causes="A write that was cut off, or an editor.",
         spark=((_ALL, "fails when the query is started, before it has a run id"),),
-        cures="Write the file anew with the old id.",
+        cures="Write the file anew with the old id, and remove `.metadata.crc`: before 3.2 Spark"
+        " holds the one against the other.",
     ),
     Code.CHECKSUM_LEFT: Explanation(
         meaning="A file was removed and its hidden checksum, `.N.crc`, was not.",

@@ -12,16 +12,25 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The version of the state that the next batch loads cannot be put together: a"
         " snapshot, or a change after it, is missing, empty or cut short; or a file that a snapshot"
         " of RocksDB names is not there with the size that it names.",
-        causes="Files were deleted, by a lifecycle rule of an object store say, or the whole folder"
-        " by somebody, which only run records or an event log tell; a full disk left"
-        " empty ones; a copy missed some; or a batch was"
-        " committed without its state, as with a `foreachBatch` function that does not read all its"
-        " rows.",
+        causes="Files were deleted, by a lifecycle rule of an object store say, or a whole folder,"
+        " by somebody, of which later operators tell, the ids in the last commit, batches without"
+        " data, run records, or an event log; a full disk left empty ones; a copy missed some; or"
+        " a batch was committed without its state, as with a `foreachBatch` function that does not"
+        " read all its rows.",
         spark=(
             ("3.5", "fails in a task when the batch runs; with nothing to read it looks healthy"),
             (
                 "4.0 and later",
                 "the same, with `CANNOT_LOAD_STATE_STORE`; a new batch has an offset entry by then",
+            ),
+            (
+                "4.0 and later",
+                (
+                    "refuse a batch when it is planned, with"
+                    " `STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA`, where the folder"
+                    " of one operator is gone and others have metadata; from 4.2 on, where all of"
+                    " `state` is gone, with `STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY`"
+                ),
             ),
             ("up to 4.1", "begins at the newest snapshot, and fails if that is damaged"),
             (
@@ -34,8 +43,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Where the state ends at one version in every store and nothing names the operator,"
         " as before 4.0: if the operator was taken out of the query, which these versions let"
-        " pass, nothing is missing. Else restore `state`. If the version before it is whole,"
-        " remove the last commit: its batch then runs again and writes the version.",
+        " pass, nothing is missing. Else restore `state`. If the last planned batch is"
+        " committed, and the version before it is whole, remove its commit: the batch then runs"
+        " again and writes the version. Below a batch that is planned and not committed, removing a"
+        " commit makes nothing run again.",
     ),
     Code.STATE_REWRITTEN: Explanation(
         meaning="Changes of the state of a batch were written after the batch was committed, by the"

@@ -24,7 +24,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if needed and before is not None and not within(batches.offset_spans, before):
         old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
         yield _from_the_beginning(before) if old else _before_missing(before)
-    told = batches.last_committed if how.continuous else before
+    told = batches.last_committed if how.continuous else before if needed else None
     yield from _gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
     yield from _gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
 
@@ -57,16 +57,21 @@ def _from_the_beginning(before: int) -> Finding:
 
 def _gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
     """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
-    gaps = [gap for gap in seen if not gap.first == gap.last == told]
+    # The entry before the latest has a finding of its own, for a start does look there.
+    gaps = [replace(gap, last=gap.last - (gap.last == told)) for gap in seen]
+    gaps = [gap for gap in gaps if gap.first <= gap.last]
     if not gaps:
         return
     first, last = gaps[0].first, gaps[0].last
-    entries = f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
-    more = f" and others, with {len(gaps):,} gaps in all, are" if len(gaps) > 1 else " is"
+    one = first == last
+    entries = f"`{log}/{first}`" if one else f"`{log}/{first}` to `{log}/{last}`"
+    more = f" and others, with {len(gaps):,} gaps in all," if len(gaps) > 1 else ""
+    are = "is" if one and not more else "are"
     yield Finding(
         code=code,
         severity=Severity.NOTE,
-        text=f"{entries}{more} missing, and later ones are there; a start does not look there.",
+        text=f"{entries}{more} {are} missing, and later ones are there; a start does not look"
+        " there.",
         clues=tuple(
             Clue(file=f"{log}/{gap.first}", expected="an entry", found="no such file")
             for gap in gaps[:_MOST_TOLD]

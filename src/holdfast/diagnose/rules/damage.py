@@ -106,8 +106,9 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
     if committed >= batch:
         entries += f" and {_entries('commits', batch, committed)}"
     return (
-        f"or, if it cannot be had, remove {entries}, with their hidden `.crc` files: batch"
-        f" {batch - 1} then counts as the last one done, and what came after it is read again"
+        f"or, if it cannot be had, make the sink forget the batches after {batch - 1}, rows and"
+        f" numbers, and remove {entries}, with their hidden `.crc` files: batch {batch - 1} then"
+        " counts as the last one done, and what came after it is read again"
     )
 
 

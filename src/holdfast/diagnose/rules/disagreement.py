@@ -7,6 +7,11 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId, within
 
+_RESTORE_LOGS = "restore the folders `offsets` and `commits` from a copy of the checkpoint"
+_ANEW = (
+    "if a new beginning is meant, move all of the checkpoint away, and clear what the sink holds"
+)
+
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     """Commits above the offset log, offsets that are gone, sources that changed in number.
@@ -70,7 +75,7 @@ def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
     )
 
 
-def _without_offsets(seen: Seen) -> Iterator[Finding]:
+def _without_offsets(seen: Seen) -> Iterator[Finding | NotAssessed]:
     evidence = seen.evidence
     committed = evidence.batches.last_committed
     if committed is not None:
@@ -88,13 +93,26 @@ def _without_offsets(seen: Seen) -> Iterator[Finding]:
             severity=Severity.BLOCKS if seen.restart.error is not None else Severity.UNDEFINED,
             text=f"No batch is planned, and {folders} holds something.",
             clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
-            remedies=(f"move {folders} away, if nothing in it is needed",),
+            remedies=_for_a_new_query(evidence, folders),
         )
     if committed is None and evidence.source_logs:
-        yield _logs_gone(min(evidence.source_logs))
+        yield _logs_gone(seen, min(evidence.source_logs))
+    elif committed is None and not evidence.not_empty:
+        yield NotAssessed(
+            question="whether the query has run before",
+            reason="there is no batch; one whose logs and sources were deleted looks the same,"
+            " reads everything again, and its sink gets it twice or, by the query's id, skips it",
+        )
 
 
-def _logs_gone(source: str) -> Finding:
+def _for_a_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
+    """State that was written tells of batches: without their logs it is not to be started over."""
+    if any(one.latest_version for one in evidence.operators):
+        return (_RESTORE_LOGS, _ANEW)
+    return (f"move {folders} away, if nothing in it is needed",)
+
+
+def _logs_gone(seen: Seen, source: str) -> Finding:
     return Finding(
         code=Code.LOGS_GONE,
         severity=Severity.UNDEFINED,
@@ -104,24 +122,26 @@ def _logs_gone(source: str) -> Finding:
             Clue(file="offsets", expected="the entries of the batches so far", found="no entry"),
         ),
         remedies=(
-            "restore the folders `offsets` and `commits` from a copy of the checkpoint",
-            (
-                "if a new beginning is meant, move all of the checkpoint away, and clear what the"
-                " sink holds"
+            _RESTORE_LOGS,
+            _ANEW,
+            *(
+                []
+                if seen.restart.error
+                else ["start it as it is, if it has never written anything"]
             ),
-            "start it as it is, if it has never written anything",
         ),
     )
 
 
 def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
-    fails = within(seen.evidence.batches.commit_spans, planned)
+    spans = seen.evidence.batches.commit_spans
+    met = min(max(span.first, planned) for span in spans if span.last >= planned)
     after = (
         "writes it to the sink, and goes on"
         if seen.restart.starting.spark < start_errors.COMMITS_NOTICED
         else "writes it to the sink, and then fails, at every start"
-        if fails
-        else f"and fails after it has written batch {committed}"
+        if met == planned
+        else f"goes on, and at batch {met} fails after that was written to the sink, at every start"
     )
     return Finding(
         code=Code.COMMIT_AHEAD,
@@ -138,8 +158,9 @@ def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
         remedies=(
             f"restore `offsets/{committed}` from a copy of the checkpoint",
             (
-                f"or, if it cannot be had, remove {_commits(planned + 1, committed)}: batch"
-                f" {planned} then counts as the last one done, and what came after it is read again"
+                f"or, if it cannot be had, make the sink forget the batches after {planned}, rows"
+                f" and numbers, and remove {_commits(planned + 1, committed)}: batch {planned} then"
+                " counts as the last one done, and what came after it is read again"
             ),
         ),
     )

@@ -46,4 +46,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
 def _restored(seen: Seen) -> str:
     known = getattr(seen.evidence.query_id, "value", "")
     told = known or "<the query's id, from its logs or the sink's ledger>"
-    return f'write `metadata` anew, one line without a line end: `{{"id":"{told}"}}`'
+    # Before 3.2 Spark holds the file against its checksum, if that is there.
+    return (
+        "remove `.metadata.crc`, if it is there, and write `metadata` anew, one line without a line"
+        f' end: `{{"id":"{told}"}}`'
+    )

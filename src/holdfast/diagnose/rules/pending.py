@@ -6,14 +6,14 @@ came after the last commit.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from holdfast.diagnose import epochs, spark_errors, unpinned
+from holdfast.diagnose import epochs, spark_errors, state_load, unpinned
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches
 from holdfast.model.fact import Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import BatchId
+from holdfast.model.ids import BatchId, within
 from holdfast.model.restart import SinkAct
 from holdfast.model.source_offset import KafkaOffset
 from holdfast.model.spark_version import SparkVersion
@@ -44,7 +44,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if skipped and not restart.starting.asynchronous:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
-        yield _skipped(skipped[0], skipped[-1], planned, held=whole)
+        yield _skipped(seen, skipped, planned, held=whole)
 
 
 def _epochs(batches: Batches) -> Iterator[Finding]:
@@ -144,10 +144,11 @@ def _range(seen: Seen) -> str:
     return f"from where it began, to what {opened[0]} holds then, since no end of it is logged"
 
 
-def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
+def _skipped(seen: Seen, skipped: Sequence[BatchId], planned: int, *, held: bool) -> Finding:
+    first, last = skipped[0], skipped[-1]
     one = first == last
     which, them = (f"Batch {first} is", "it") if one else (f"Batches {first} to {last} are", "them")
-    later = f"`offsets/{first + 1}`" + (f" to `offsets/{planned}`" if planned > first + 1 else "")
+    ran = f"batch {first}" if one else f"all of batches {first} to {last}"
     return Finding(
         code=Code.BATCHES_SKIPPED,
         severity=Severity.NOTE if held else Severity.LOSES,
@@ -157,10 +158,25 @@ def _skipped(first: int, last: int, planned: int, *, held: bool) -> Finding:
             Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
         ),
         remedies=(
-            f"look whether the sink holds batch {first}; if so, nothing is lost",
-            (
-                f"if not, put away {later}: a start then runs batch {first} again, and everything"
-                " after it as new"
-            ),
+            f"look whether the sink holds {ran}; if so, nothing is lost",
+            *_from_the_first(seen, first, planned),
         ),
+    )
+
+
+def _from_the_first(seen: Seen, first: BatchId, planned: int) -> Iterator[str]:
+    """To take the query back to a batch, if a start finds what it then needs.
+
+    That is the entry before it, which Spark may have purged, and the state that the batch loads.
+    """
+    before = first == 0 or within(seen.evidence.batches.offset_spans, first - 1)
+    loaded = state_load.of(seen.evidence, first, seen.restart.starting.spark)
+    if not before or any(one.missing for one in loaded):
+        lacks = "the state of that time" if before else f"`offsets/{first - 1}`"
+        yield f"if not, no start can run batch {first} again, as {lacks} is not there"
+        return
+    yield (
+        f"if not, make the sink forget batch {first} and all after it, rows and numbers, and put"
+        f" away {epochs.entries(first + 1, planned)}: a start then runs batch {first} again, and"
+        " everything after it as new"
     )

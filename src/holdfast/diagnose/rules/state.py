@@ -8,6 +8,7 @@ from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, Known, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
 from holdfast.model.restart import StateLoad
 from holdfast.model.spark_version import SparkVersion
 
@@ -66,7 +67,7 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                 clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
-                    _again(load.version - 1),
+                    *_again(seen, BatchId(load.version - 1)),
                 ),
             )
 
@@ -82,21 +83,19 @@ def _left(evidence: Evidence, operator: int) -> bool:
 
 
 def _gone(evidence: Evidence, load: StateLoad) -> Finding:
-    """The folder `state` was deleted: only what the runs reported tells of the operator."""
+    """Its folder was deleted: something else tells of the operator."""
     names = evidence.stateful_operators
-    told = names.read_from[0] if isinstance(names, Known) else "state"
+    told = f", as in `{names.read_from[0]}`" if isinstance(names, Known) else ""
+    expected, found = f"the state of an operator{told}", "no such folder"
+    for one in evidence.operators:
+        if one.operator == load.operator and isinstance(one.name, Unknown):
+            expected, found = "the state of an operator", one.name.reason
     return Finding(
         code=Code.STATE_MISSING,
         severity=Severity.BLOCKS,
         text=f"Nothing is left of the state of operator {load.operator}, with which the last batch"
         f" ran: a start loads version {load.version} of it.",
-        clues=(
-            Clue(
-                file=f"state/{load.operator}",
-                expected=f"the state of an operator, as in `{told}`",
-                found="no such folder",
-            ),
-        ),
+        clues=(Clue(file=f"state/{load.operator}", expected=expected, found=found),),
         remedies=(
             "restore the folder `state` from a copy of the checkpoint",
             "else start it with a new checkpoint, which reads everything again",
@@ -168,11 +167,18 @@ def _refused(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _again(batch: int) -> str:
-    return (
-        f"if version {batch} is whole, remove `commits/{batch}` and its hidden `.crc`: that batch"
-        " then runs again and writes the version"
-    )
+def _again(seen: Seen, batch: BatchId) -> Iterator[str]:
+    """To run the last batch again, where it is committed and what it loads is there.
+
+    Below a batch that is planned, a commit that is removed makes nothing run again.
+    """
+    loaded = state_load.of(seen.evidence, batch, seen.restart.starting.spark)
+    if not seen.restart.rerun and not any(one.missing for one in loaded):
+        yield (
+            f"or, if it cannot be had, remove `commits/{batch}` and its hidden `.crc`: batch"
+            f" {batch} then runs again over the same range and writes the version, and a sink"
+            " without a ledger gets it twice"
+        )
 
 
 def _schemas(evidence: Evidence) -> Iterator[Finding]:
