@@ -16,7 +16,7 @@ from holdfast.model.json import canonical
 
 Change = Callable[[Path], None]
 STATES: dict[str, Change] = {}
-LOGS, SOURCES, STATE = "log", "source", "state"
+LOGS, SOURCES, STATE, LOST = "log", "source", "state", "lost"
 KINDS: dict[str, str] = {}
 
 
@@ -539,3 +539,14 @@ _state("state: one version ahead, rewound", STATE)(
 _state("state: rewound by two", STATE)(
     _both(_LAST_OFFSET, _LAST_COMMIT, _LAST_OFFSET, _LAST_COMMIT, _untouched)
 )
+
+
+# Only of some queries anything is left that tells of the state.
+_lost = {
+    "lost: folder `state`": _below_state("*"),
+    "lost: folder `state`, pending": _both(_below_state("*"), _LAST_COMMIT),
+    "lost: folder of the first operator": _below_state("0"),
+    "lost: folder of the first operator, pending": _both(_below_state("0"), _LAST_COMMIT),
+}
+for _name, _change in _lost.items():
+    _state(_name, LOST)(_change)

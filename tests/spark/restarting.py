@@ -54,6 +54,11 @@ def _windows(read: Sequence[DataFrame]) -> DataFrame:
     return timed.groupBy("t", "k").count().select("k", "count")
 
 
+def _chained(read: Sequence[DataFrame]) -> DataFrame:
+    timed = read[0].withWatermark("t", "10 minutes").dropDuplicates(["k", "t"])
+    return timed.groupBy("t", "k").count().select("k", "count")
+
+
 def _join(read: Sequence[DataFrame]) -> DataFrame:
     left, right = read[0].select("k", "v"), read[1].selectExpr("k", "v as w")
     return left.join(right, "k")
@@ -137,6 +142,7 @@ QUERIES = {
         ),
         Query(name="distinct", build=_distinct, stateful=True),
         Query(name="windows", build=_windows, stateful=True),
+        Query(name="chained", build=_chained, stateful=True),
         Query(name="join", build=_join, sources=2, stateful=True),
         Query(name="asynchronous", build=_plain, options=_ASYNC),
         Query(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.spark.crash_states import KINDS, LOGS, SOURCES, STATE, STATES
+from tests.spark.crash_states import KINDS, LOGS, LOST, SOURCES, STATE, STATES
 from tests.spark.predicting import Bases, Case, compared
 from tests.spark.restarting import QUERIES
 
@@ -29,9 +29,12 @@ _FOR_STATE = frozenset(
         "processor",
         "join-families",
         "windows",
+        "chained",
         "join",
     }
 )
+# What else tells of their state: batches without data, or ids in their commits.
+_TELLING = frozenset({"distinct", "windows", "chained", "counts-ids"})
 
 
 def _case(query: str, *changes: str, new_input: bool = True) -> Case:
@@ -83,6 +86,7 @@ def _listed() -> Iterator[Case]:
             if state.startswith("source 1") and query.sources == 1:
                 continue
             wanted = {STATE} if name in _FOR_STATE else {LOGS, SOURCES}
+            wanted |= {LOST} if name in _TELLING else set()
             if kind in wanted | ({STATE} if query.stateful else set()):
                 yield _case(name, state)
                 if name in ("plain", "distinct"):
@@ -100,7 +104,8 @@ def _random(draw: st.DrawFn) -> Case:
     Each is of another part: an entry that was damaged twice is nothing that a crash leaves.
     """
     query = draw(st.sampled_from([name for name in QUERIES if name not in _FOR_STATE]))
-    possible = [state for state in STATES if KINDS[state] != STATE or QUERIES[query].stateful]
+    kinds = {LOGS, SOURCES, *([STATE] if QUERIES[query].stateful else [])}
+    possible = [state for state in STATES if KINDS[state] in kinds]
     some = st.sampled_from(possible)
     changes = draw(st.lists(some, min_size=1, max_size=_MOST_CHANGES, unique_by=_part))
     return Case(query=query, changes=tuple(changes), new_input=draw(st.booleans()))
