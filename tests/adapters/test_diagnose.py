@@ -17,7 +17,7 @@ from tests.looking import NOW_MS, evidence, stamps
 
 from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
-from holdfast.model.finding import Code, Diagnosis, Judgement
+from holdfast.model.finding import Code, Diagnosis, Judgement, Severity
 from holdfast.model.ids import Epoch, JobName, Span
 from holdfast.model.json import Json, canonical
 from holdfast.model.lease import Holder, Lease
@@ -280,7 +280,12 @@ def _commits_gone_of_batches_that_the_sink_holds(folder: Path) -> Diagnosis:
 
 @_shows(Code.SINK_AHEAD)
 def _a_checkpoint_taken_back(folder: Path) -> Diagnosis:
-    return diagnosed(_over_a_table(folder, committed=2, written=5))
+    found = diagnosed(_over_a_table(folder, committed=2, written=5))
+    (ahead,) = (one for one in found.findings if one.code is Code.SINK_AHEAD)
+    assert ahead.severity is Severity.BLOCKS
+    assert ahead.text.endswith("and stops the query with `BATCH_CHANGED` at another.")
+    assert [one.act for one in found.restart.sinks] == [SinkAct.UNKNOWN]
+    return found
 
 
 @_shows(Code.SINK_SKIPS)
@@ -308,7 +313,11 @@ def _a_reset_checkpoint_over_the_output_of_a_file_sink(folder: Path) -> Diagnosi
     for name in ("8", "9.compact", "10"):
         (folder / "out/_spark_metadata" / name).write_text("v1")
     recorded(location, sink=f"FileSink[{folder / 'out'}]")
-    return diagnosed(location)
+    found = diagnosed(location)
+    assert {one.severity for one in found.findings if one.code is Code.SINK_AHEAD} == {
+        Severity.LOSES
+    }
+    return found
 
 
 @_shows(Code.SOURCE_LOG_DAMAGED)

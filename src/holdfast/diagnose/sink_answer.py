@@ -1,7 +1,8 @@
 """Stage 3: what the sinks remember -> what each does with the batch that comes.
 
 A ledger holds the last batch that a sink was given. A batch at or below it is skipped: rightly if
-it is the same batch again, and a loss if it is another one under an old number.
+it is the same batch again, and a loss if it is another one under an old number. A ledger with the
+ranges of its batches tells the two apart, and refuses the second.
 """
 
 from holdfast.model.batch import Unknown
@@ -31,6 +32,9 @@ def _of_ledger(ledger: LedgerSeen, batch: BatchId, *, rerun: bool) -> SinkAnswer
         return _answer(ledger, SinkAct.WRITE, last.reason)
     if batch > last:
         return _answer(ledger, SinkAct.WRITE, f"its last batch is {last}")
+    if ledger.ranges and not rerun:
+        told = "it skips a batch of the same range, and refuses another under its number"
+        return _answer(ledger, SinkAct.UNKNOWN, f"its last batch is {last}: {told}")
     again = "it holds this batch already" if rerun else "it takes the new batch for an old one"
     return _answer(ledger, SinkAct.SKIP, f"its last batch is {last}: {again}")
 

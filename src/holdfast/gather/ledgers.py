@@ -46,7 +46,7 @@ def _tables(told: History) -> Iterator[tuple[str, str]]:
 
 def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
     if urls.is_local(path) and not path.startswith(("/", "file:")):
-        return LedgerSeen(table=path, key=key, batch=_RELATIVE, note="")
+        return LedgerSeen(table=path, key=key, batch=_RELATIVE, note="", ranges=True)
     from holdfast.sinks.delta import ledger, table  # noqa: PLC0415  loads deltalake
 
     place = table.Place(path=path, options=storage, partition_by=(), properties={})
@@ -54,19 +54,23 @@ def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
         opened = place.open()
         if opened is None:
             return LedgerSeen(
-                table=path, key=key, batch=Absent(reason="there is no table"), note=""
+                table=path, key=key, batch=Absent(reason="there is no table"), note="", ranges=True
             )
         last = ledger.last_written(opened, key)
     except HoldfastError as error:
-        return LedgerSeen(table=path, key=key, batch=Unknown(reason=error.message), note="")
+        return LedgerSeen(
+            table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
+        )
     match last:
         case Written(batch=batch, epoch=epoch, taken_back=taken_back):
             restored = "; the table was restored since" if taken_back else ""
-            return LedgerSeen(table=path, key=key, batch=batch, note=f"epoch {epoch}{restored}")
+            return LedgerSeen(
+                table=path, key=key, batch=batch, note=f"epoch {epoch}{restored}", ranges=True
+            )
         case Nothing(epoch=epoch):
-            return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}")
+            return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}", ranges=True)
         case Unknown():
-            return LedgerSeen(table=path, key=key, batch=last, note="")
+            return LedgerSeen(table=path, key=key, batch=last, note="", ranges=True)
 
 
 def _of_spark(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerSeen:

@@ -196,12 +196,17 @@ NO_BATCH = "the table holds no batch of this query"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSeen:
-    """What a sink remembers of the query: the last batch that it was given."""
+    """What a sink remembers of the query: the last batch that it was given.
+
+    `ranges`: and from which offsets, as holdfast's own do. A batch of an old number is skipped only
+    if it is the same, and refused else.
+    """
 
     table: str
     key: str
     batch: BatchId | Absent | Unknown
     note: str
+    ranges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

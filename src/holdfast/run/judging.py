@@ -130,15 +130,16 @@ def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], mor
 
 
 def _ledger(name: OutputName, last: LastWritten) -> LedgerSeen:
+    table = f"output {name}"
     match last:
         case Written(batch=batch, taken_back=taken_back):
             note = "restored since" if taken_back else ""
-            return LedgerSeen(table=f"output `{name}`", key=name, batch=batch, note=note)
+            return LedgerSeen(table=table, key=name, batch=batch, note=note, ranges=True)
         case Nothing():
             absent = Absent(reason=NO_BATCH)
-            return LedgerSeen(table=f"output `{name}`", key=name, batch=absent, note="")
+            return LedgerSeen(table=table, key=name, batch=absent, note="", ranges=True)
         case Unknown():
-            return LedgerSeen(table=f"output `{name}`", key=name, batch=last, note="")
+            return LedgerSeen(table=table, key=name, batch=last, note="", ranges=True)
 
 
 def _spark() -> SparkVersion | None:

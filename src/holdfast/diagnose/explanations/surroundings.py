@@ -18,7 +18,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 (
                     "runs the batches; a sink that knows them by their number skips them in"
                     " silence,"
-                    " whatever they hold, and the checkpoint goes on: the rows are lost"
+                    " whatever they hold, and the checkpoint goes on: the rows are lost. A sink of"
+                    " holdfast knows their ranges, too, and stops with `BATCH_CHANGED` at another"
                 ),
             ),
         ),
@@ -34,7 +35,15 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SINK_SKIPS: Explanation(
         meaning="A new batch comes under a number that the sink holds already.",
         causes="As for SINK_AHEAD, by one batch.",
-        spark=((_ALL, "the sink skips the batch, and the checkpoint goes on"),),
+        spark=(
+            (
+                _ALL,
+                (
+                    "the sink skips the batch, and the checkpoint goes on; a sink of holdfast skips"
+                    " only the same range, and stops with `BATCH_CHANGED` at another"
+                ),
+            ),
+        ),
         cures="Restore the table to the version before that batch.",
     ),
     Code.SINK_NOT_CLEARED: Explanation(

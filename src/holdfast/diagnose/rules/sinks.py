@@ -5,6 +5,8 @@ The last batch in the ledger of a sink, beside the last one committed, C, and th
     ledger < C     batches are missing in the sink, and no start writes them
     ledger == N    N is skipped: rightly if it runs again, and a loss if it comes as a new one
     ledger > N     the checkpoint was taken back, and the sink will skip what comes
+
+A ledger with the ranges of its batches refuses another one under an old number, and loses nothing.
 """
 
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from holdfast.model.evidence import NO_BATCH, LedgerSeen
 from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
+_REFUSES = "stops the query with `BATCH_CHANGED` at another"
 _QUESTION = "whether the sink holds what the checkpoint counts as done"
 
 
@@ -104,11 +107,15 @@ def _behind(ledger: LedgerSeen, found: str, committed: int) -> Finding:
 def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
     batch = seen.restart.batch
     first = "the batches" if isinstance(batch, Unknown) else f"batches {batch} to {last}"
+    does = (
+        f"of {first} it skips those of the range that they were written from, and {_REFUSES}"
+        if ledger.ranges
+        else f"it takes {first} for old ones and skips them without a word, whatever they hold"
+    )
     return Finding(
         code=Code.SINK_AHEAD,
-        severity=Severity.LOSES,
-        text=f"`{ledger.table}` holds batch {last} already: it takes {first} for old ones and"
-        " skips them without a word, whatever they hold.",
+        severity=_severity(ledger),
+        text=f"`{ledger.table}` holds batch {last} already: {does}.",
         clues=(
             Clue(
                 file=ledger.table,
@@ -125,12 +132,17 @@ def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
     )
 
 
+def _severity(ledger: LedgerSeen) -> Severity:
+    return Severity.BLOCKS if ledger.ranges else Severity.LOSES
+
+
 def _skips(ledger: LedgerSeen, batch: int) -> Finding:
+    does = f"it skips the same range, and {_REFUSES}" if ledger.ranges else "it is skipped"
     return Finding(
         code=Code.SINK_SKIPS,
-        severity=Severity.LOSES,
+        severity=_severity(ledger),
         text=f"Batch {batch} comes as a new one, and `{ledger.table}` holds a batch of that number:"
-        " it is skipped.",
+        f" {does}.",
         clues=(Clue(file=ledger.table, expected=f"no batch {batch}", found=f"batch {batch}"),),
         remedies=("restore the table to the version before that batch",),
     )
