@@ -26,7 +26,7 @@ from holdfast.report import diagnosis, text, verdict
 from holdfast.run import judging
 
 CONTINUOUS = [one for one in GOLDEN if one.scenario == "continuous"]
-V4_1, V4_2 = SparkVersion(4, 1), SparkVersion(4, 2)
+V2_3, V4_1, V4_2 = SparkVersion(2, 3), SparkVersion(4, 1), SparkVersion(4, 2)
 every = pytest.mark.parametrize("written", CONTINUOUS, ids=str)
 
 
@@ -172,11 +172,13 @@ def test_a_torn_entry_stops_the_commit_of_its_epoch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("committed", "spark", "told"),
     [
-        (5, V4_1, "goes on with batch 5, where the last epoch ended"),
-        (4, V4_1, "runs batch 4 again over its range"),
-        (3, V4_1, "runs batch 4 again over its range, and takes epoch 3 for done"),
-        (1, V4_1, "runs batch 4 again over its range, and takes epochs 1 to 3 for done"),
-        (5, V4_2, "goes on with batch 5, where the last epoch ended"),
+        (5, V2_3, "goes on with batch 5, where the last epoch ended"),
+        (4, V2_3, "runs batch 4 again over its range"),
+        (3, V2_3, "runs batch 4 again over its range, and takes epoch 3 for done"),
+        (1, V2_3, "runs batch 4 again over its range, and takes epochs 1 to 3 for done"),
+        (5, V4_1, "fails, as the second line of `offsets/4` is empty"),
+        (4, V4_1, "fails, as the second line of `offsets/4` is empty"),
+        (5, V4_2, "fails, as the second line of `offsets/4` is empty"),
         (4, V4_2, "fails, as the second line of `offsets/4` or `offsets/3` is empty"),
     ],
 )
@@ -189,13 +191,19 @@ def test_another_trigger_begins_at_the_latest_offset_entry(
 
 
 def test_rate_cannot_change_its_trigger(tmp_path: Path) -> None:
-    """As it was seen with Spark 4.1: `For input string: "{"1":{"value":45,...`, nothing written."""
-    seen = evidence(_copied(golden("4.1", "continuous"), tmp_path))
-    how = restart.starting(seen, V4_1, asynchronous=False)
-    assert how.continuous
-    error = restart.predicted(seen, replace(how, continuous=False)).error
-    assert error is not None
-    assert (error.stage, error.exceptions) == (Stage.START, ("NumberFormatException",))
+    """As it was seen with Spark 4.1, which wrote nothing.
+
+    At rest there is no watermark, and pending it is `For input string: "{"1":{"value":45,...`.
+    """
+    location = _copied(golden("4.1", "continuous"), tmp_path)
+    for raised in ("NullPointerException", "NumberFormatException"):
+        seen = evidence(location)
+        how = restart.starting(seen, V4_1, asynchronous=False)
+        assert how.continuous
+        error = restart.predicted(seen, replace(how, continuous=False)).error
+        assert error is not None
+        assert (error.stage, error.exceptions) == (Stage.START, (raised,))
+        _without(location, "commits", [_last(location)])
 
 
 def test_a_job_of_holdfast_runs_in_micro_batches(tmp_path: Path) -> None:
@@ -213,7 +221,7 @@ def test_one_entry_without_settings_is_no_sign_of_the_mode(tmp_path: Path) -> No
     files.epoch(location, 3)
     assert not evidence(location).batches.continuous
     found = diagnosed(location)
-    assert codes(found) == {Code.PENDING_BATCH}
+    assert codes(found) == {Code.PENDING_BATCH, Code.ENTRY_WITHOUT_SETTINGS}
     assert not found.restart.starting.continuous
     files.epoch(location, 2)
     assert evidence(location).batches.continuous

@@ -278,6 +278,32 @@ def _commits_gone_of_batches_that_the_sink_holds(folder: Path) -> Diagnosis:
     return found
 
 
+@_shows(Code.ENTRY_WITHOUT_SETTINGS)
+def _a_committed_entry_without_its_second_line(folder: Path) -> Diagnosis:
+    return _without_settings(folder, committed=3)
+
+
+@_shows(Code.ENTRY_WITHOUT_SETTINGS, Code.PENDING_BATCH)
+def _a_pending_entry_without_its_second_line(folder: Path) -> Diagnosis:
+    return _without_settings(folder, committed=2)
+
+
+def _without_settings(folder: Path, *, committed: int) -> Diagnosis:
+    location = files.write(folder / "c", committed=committed)
+    entry = location / "offsets/2"
+    head, _, rest = entry.read_text().split("\n", 2)
+    entry.write_text(f"{head}\n\n{rest}")
+    found = diagnosed(location)
+    error = found.restart.error
+    assert error is not None
+    assert error.exceptions == ("NullPointerException",)
+    assert error.stage is (Stage.START if committed == 3 else Stage.COMMITTING)
+    (told,) = (one for one in found.findings if one.code is Code.ENTRY_WITHOUT_SETTINGS)
+    assert "second line of `offsets/1` in its place" in told.remedies[1]
+    assert diagnosed(location, spark=SparkVersion(2, 3)).restart.error is None
+    return found
+
+
 @_shows(Code.SINK_AHEAD)
 def _a_checkpoint_taken_back(folder: Path) -> Diagnosis:
     found = diagnosed(_over_a_table(folder, committed=2, written=5))

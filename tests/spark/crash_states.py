@@ -16,7 +16,7 @@ from holdfast.model.json import canonical
 
 Change = Callable[[Path], None]
 STATES: dict[str, Change] = {}
-LOGS, SOURCES, STATE, LOST = "log", "source", "state", "lost"
+LOGS, SOURCES, STATE, LOST, BARE = "log", "source", "state", "lost", "bare"
 KINDS: dict[str, str] = {}
 
 
@@ -190,6 +190,9 @@ def _below_version(head: bytes) -> Damage:
     return lambda data: head + b"\n" + data.partition(b"\n")[2]
 
 
+_PINS_NOTHING = b'{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+
+
 def _second_line(line: bytes) -> Damage:
     return lambda data: b"\n".join([data.split(b"\n")[0], line, *data.split(b"\n")[2:]])
 
@@ -320,6 +323,16 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 _state("partitions: another number before", LOGS)(_partitions(1, "7"))
 _state("partitions: another number before, pending", LOGS)(_both(_partitions(1, "7"), _LAST_COMMIT))
 _state("partitions: not pinned, pending", LOGS)(_both(_partitions(0, None), _LAST_COMMIT))
+_state("offset: last with a second line that pins nothing", BARE)(
+    _damaged("offsets", 0, _second_line(_PINS_NOTHING))
+)
+_state("offset: last with a second line that pins nothing, pending", BARE)(
+    _both(_damaged("offsets", 0, _second_line(_PINS_NOTHING)), _LAST_COMMIT)
+)
+_state("offset: last with an empty second line", LOGS)(_damaged("offsets", 0, _second_line(b"")))
+_state("offset: last with an empty second line, pending", LOGS)(
+    _both(_damaged("offsets", 0, _second_line(b"")), _LAST_COMMIT)
+)
 _state("offset: second line empty before, pending", LOGS)(
     _both(_damaged("offsets", 1, lambda data: b"v1\n\n" + data.split(b"\n", 2)[2]), _LAST_COMMIT)
 )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.spark.crash_states import KINDS, LOGS, LOST, SOURCES, STATE, STATES
+from tests.spark.crash_states import BARE, KINDS, LOGS, LOST, SOURCES, STATE, STATES
 from tests.spark.predicting import Bases, Case, compared
 from tests.spark.restarting import QUERIES
 
@@ -87,6 +87,8 @@ def _listed() -> Iterator[Case]:
                 continue
             wanted = {STATE} if name in _FOR_STATE else {LOGS, SOURCES}
             wanted |= {LOST} if name in _TELLING else set()
+            # State is of another format then, which is for `check` to tell.
+            wanted |= set() if query.stateful else {BARE}
             if kind in wanted | ({STATE} if query.stateful else set()):
                 yield _case(name, state)
                 if name in ("plain", "distinct"):

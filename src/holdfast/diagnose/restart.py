@@ -206,6 +206,8 @@ def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[S
         yield from start_errors.of_new_entries(evidence, following.batch)
         yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
     yield from state_load.errors(evidence, how, following.batch)
+    if following.rerun:
+        yield from start_errors.of_bare_entry(evidence, how.spark, following.batch, rerun=True)
     yield from start_errors.of_commit(evidence, following.batch, how.spark)
 
 
@@ -220,6 +222,7 @@ def _of_later(evidence: Evidence, following: _Next, spark: SparkVersion) -> Iter
 def _asynchronous(error: StartError) -> StartError:
     """With asynchronous tracking another thread writes the logs: its errors come late, or never."""
     written = error.read_from[0].startswith(("offsets/", "commits/"))
+    written = written and error.exceptions != spark_errors.NULL
     if not written or error.stage not in (Stage.PLANNING, Stage.COMMITTING):
         return error
     return replace(error, stage=Stage.AFTERWARDS, exceptions=("CompletionException",))

@@ -14,6 +14,7 @@ from holdfast.model.spark_version import SparkVersion
 
 NO_BATCH = Unknown(reason="it fails before it knows the batch")
 STATE_ERROR = ("IllegalStateException",)
+NULL = ("NullPointerException",)
 JSON_ERRORS = (
     "JsonParseException",
     "JsonEOFException",

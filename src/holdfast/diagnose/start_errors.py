@@ -20,6 +20,8 @@ ENTRY_BEFORE_NEEDED = SparkVersion(2, 2)
 _V4_0, _V4_1, _V4_2 = SparkVersion(4, 0), SparkVersion(4, 1), SparkVersion(4, 2)
 COMMITS_NOTICED = SparkVersion(3, 1)
 """From here on Spark looks whether the commit that it is about to write is there already."""
+NEEDS_SETTINGS = SparkVersion(2, 4)
+"""From here on a micro-batch fails whose offset entry has no second line, for its watermark."""
 _MOST_WATCHED = 1000
 _BEGINNING = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
@@ -200,6 +202,32 @@ def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Itera
         yield spark_errors.error("", ("AssertionError",), reason, f"offsets/{earlier}")
     if evidence.batches.last_committed == planned:
         yield from source_errors.of_ranges(evidence, before, end)
+        yield from of_bare_entry(evidence, how.spark, planned)
+
+
+def is_bare(entry: OffsetEntry) -> bool:
+    """Whether the second line of an entry is empty: Spark writes at least the time there."""
+    return entry.version == 1 and not entry.settings and not entry.timestamp_ms
+
+
+def of_bare_entry(
+    evidence: Evidence, spark: SparkVersion, planned: BatchId, *, rerun: bool = False
+) -> Iterator[StartError]:
+    """The latest offset entry without its second line, as continuous mode writes it.
+
+    Spark then has no watermark to begin with. It asks for it at once if the batch is committed, and
+    if the batch runs again, when it has reached the sink.
+    """
+    entry = evidence.offset_entries.get(planned)
+    if entry is not None and is_bare(entry) and spark >= NEEDS_SETTINGS:
+        yield spark_errors.error(
+            "",
+            spark_errors.NULL,
+            f"the second line of `offsets/{planned}` is empty",
+            f"offsets/{planned}",
+            stage=Stage.COMMITTING if rerun else Stage.START,
+            batch=planned if rerun else spark_errors.NO_BATCH,
+        )
 
 
 def _of_entry_before(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:

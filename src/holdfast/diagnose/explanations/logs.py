@@ -211,6 +211,31 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " sink nor been committed; else with everything after it, in both logs, which reads that"
         " again, under the same numbers: the sink has to forget both first, rows and numbers.",
     ),
+    Code.ENTRY_WITHOUT_SETTINGS: Explanation(
+        meaning="The latest offset entry has an empty second line, where a micro-batch has its"
+        " time, its watermark and the settings that are pinned.",
+        causes="An editor or a program wrote the entry; or continuous mode did, and the query is to"
+        " be started with another trigger.",
+        spark=(
+            ("up to 2.3", "goes on, without a watermark and with the settings of the session"),
+            (
+                "2.4 and later",
+                (
+                    "fails with a `NullPointerException`: at once if the batch is committed, else"
+                    " after the sink has written it, at every start"
+                ),
+            ),
+            (
+                "4.2 and later",
+                (
+                    "where the batch is not committed and an earlier one is, at once, with"
+                    " `IllegalArgumentException`"
+                ),
+            ),
+        ),
+        cures="Restore the entry. Else put the second line of the entry before in its place, and"
+        " remove its hidden `.crc`.",
+    ),
     Code.FILE_UNREADABLE: Explanation(
         meaning="An old entry of a log, or a file of the state, cannot be read, and a start does"
         " without it.",

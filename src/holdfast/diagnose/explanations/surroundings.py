@@ -142,27 +142,25 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "begins at the end of the last committed epoch, whatever is logged after it",
             ),
             (
-                "2.3 to 4.3 with another trigger",
+                "2.3 with another trigger",
                 (
                     "begins at the latest offset entry: if it is not committed, that one runs again"
                     " over its range, and those before it count as done"
                 ),
             ),
             (
-                "4.2 and later with another trigger",
-                (
-                    "fails with `IllegalArgumentException` where the latest entry is not committed"
-                    " and an earlier one is, as these entries have no settings"
-                ),
+                "2.4 and later with another trigger",
+                "fails for want of settings in the latest offset entry: ENTRY_WITHOUT_SETTINGS",
             ),
             (
                 "any, from rate with another trigger",
                 "fails with `NumberFormatException`: its offsets differ; those of Kafka do not",
             ),
         ),
-        cures="Keep the trigger, or change it when every epoch is committed. Otherwise put away the"
-        " offset entries after the last commit before it is changed: what was read since is then"
-        " read again, and nothing is passed over.",
+        cures="Keep the trigger. To change it, put away the offset entries after the last commit,"
+        " and give the last one that is left a second line, as"
+        ' `{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}`, without its hidden `.crc`: what'
+        " was read since is then read again, and nothing is passed over.",
     ),
     Code.STATE_CHAIN_LONG: Explanation(
         meaning="Many changes of the state lie after the last snapshot, and all are replayed at"

@@ -7,9 +7,11 @@ offset entry, as it does with every checkpoint.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from holdfast.diagnose import epochs, restart
+from holdfast.diagnose import epochs, restart, start_errors
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+
+_SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -37,17 +39,17 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
 
 
 def _before_a_change(seen: Seen) -> str:
-    pending = seen.evidence.batches.pending
-    if not pending:
-        return (
-            "or change it now, when every epoch is committed, if the source writes the same offsets"
-            " in both modes, as Kafka does"
+    """Only of a source that writes the same offsets in both modes, as Kafka does."""
+    pending, committed = seen.evidence.batches.pending, seen.evidence.batches.last_committed
+    steps = [f"put away {epochs.entries(pending[0], pending[-1])}"] if pending else []
+    if committed is not None and seen.restart.starting.spark >= start_errors.NEEDS_SETTINGS:
+        steps.append(
+            f"give `offsets/{committed}` the second line `{_SETTINGS}` and remove its hidden `.crc`"
         )
-    away = epochs.entries(pending[0], pending[-1])
-    return (
-        f"or put away {away} before it is changed: what came after the last commit is then read"
-        " again, and nothing is passed over"
-    )
+    if not steps:
+        return "or change it now, when every epoch is committed, if the source is Kafka"
+    reads = ": what came after the last commit is then read again" if pending else ""
+    return f"or, if the source is Kafka, {' and '.join(steps)} before it is changed{reads}"
 
 
 def _otherwise(seen: Seen) -> str:

@@ -7,11 +7,11 @@ sources and the state have rules of their own.
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import unseen
+from holdfast.diagnose import start_errors, unseen
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import within
+from holdfast.model.ids import BatchId, within
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 8
@@ -24,6 +24,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     continuous = seen.restart.starting.continuous
     needed = set(unseen.read_at_start(evidence, continuous=continuous))
     yield from _hidden(evidence)
+    if not continuous:
+        yield from _bare(seen)
     for file in evidence.unreadable:
         if file.unseen:
             continue
@@ -50,6 +52,35 @@ def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
     if len(told) > _MOST_TOLD:
         reason = f"{len(told) - _MOST_TOLD:,} more files or folders were not read"
         yield NotAssessed(question="every file", reason=reason)
+
+
+def _bare(seen: Seen) -> Iterator[Finding]:
+    """The latest offset entry has lost its second line, or continuous mode wrote it."""
+    evidence, planned = seen.evidence, seen.evidence.batches.last_planned
+    entry = None if planned is None else evidence.offset_entries.get(planned)
+    spark = seen.restart.starting.spark
+    if planned is None or entry is None or not start_errors.is_bare(entry):
+        return
+    if spark < start_errors.NEEDS_SETTINGS or unseen.files(evidence):
+        return
+    path = f"offsets/{planned}"
+    before = evidence.offset_entries.get(BatchId(planned - 1))
+    again = evidence.batches.last_committed != planned
+    line = (
+        f"or, if it cannot be had, put the second line of `offsets/{planned - 1}` in its place, and"
+        f" remove the hidden `offsets/.{planned}.crc`: its watermark is that of the batch before"
+    )
+    yield Finding(
+        code=Code.ENTRY_WITHOUT_SETTINGS,
+        severity=Severity.DUPLICATES if again else Severity.BLOCKS,
+        text=f"The second line of `{path}` is empty, with the settings and the watermark of the"
+        f" batch: a start fails{', after it has written the batch to the sink' if again else ''}.",
+        clues=(Clue(file=path, expected="settings and a watermark", found="an empty second line"),),
+        remedies=(
+            f"restore `{path}` from a copy of the checkpoint",
+            *([line] if before is not None and not start_errors.is_bare(before) else []),
+        ),
+    )
 
 
 def _blocks(file: UnreadableFile, evidence: Evidence, *, continuous: bool) -> Finding:
