@@ -9,7 +9,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from tests.adapters.delta_driving import Driver, bare, foreign, rows, written
+from tests.adapters.delta_driving import Driver, bare, bare_at, foreign, rows, written
 
 from holdfast.errors import (
     BatchChanged,
@@ -307,6 +307,33 @@ def test_a_table_that_was_replaced_is_not_written_from_memory(path: Path) -> Non
     with pytest.raises((SinkRefused, SinkBehind)):
         driver.process(2)
     assert rows(path) == []
+
+
+def test_a_table_that_was_replaced_by_one_as_long_is_not_written_from_memory(path: Path) -> None:
+    driver = Driver(path).start()
+    driver.process(0)
+    shutil.rmtree(path)
+    other = Driver(path, "other").start()
+    other.process(0)
+    other.process(1)
+    with pytest.raises(SinkBehind, match="found none: the table was replaced"):
+        driver.process(1)
+    assert rows(path) == [(0, "other"), (1, "other")]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_commit_that_another_writer_overwrote_is_missed(path: Path, *, heard: bool) -> None:
+    """As Spark's writer can on local disk, which looks for the name first and then renames."""
+    driver = Driver(path).start()
+    driver.process(0)
+    driver.process(1)
+    if heard:
+        assert driver.table.log.head().version == 2
+    bare_at(path, 2, {"commitInfo": {"operation": "OPTIMIZE", "timestamp": 1}})
+    with pytest.raises(SinkBehind, match=r"expected batch 1 .* found batch 2"):
+        driver.process(2)
+    assert driver.process(1) is Decision.WRITE
+    assert rows(path) == [(0, "j"), (1, "j")]
 
 
 def test_a_table_put_back_to_an_older_copy_is_noticed(path: Path, tmp_path: Path) -> None:
