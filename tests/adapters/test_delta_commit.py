@@ -336,6 +336,22 @@ def test_a_commit_that_another_writer_overwrote_is_missed(path: Path, *, heard: 
     assert rows(path) == [(0, "j"), (1, "j")]
 
 
+def test_a_transaction_that_expired_is_remembered_by_the_history(path: Path) -> None:
+    driver = Driver(path).start()
+    driver.process(0)
+    table = driver.table.current()
+    table.alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 0 hours"})
+    assert driver.table.current().transaction_version(driver.app_id) is None
+    assert driver.table.last_written() == written(0)
+    with pytest.raises(DriverFenced):
+        Driver(path, base="/elsewhere").start()
+    heir = Driver(path, epoch=2).start()
+    assert [heir.process(number) for number in (0, 1)] == [Decision.SKIP, Decision.WRITE]
+    with pytest.raises(DriverFenced):
+        driver.process(1)
+    assert rows(path) == [(0, "j"), (1, "j")]
+
+
 def test_a_table_put_back_to_an_older_copy_is_noticed(path: Path, tmp_path: Path) -> None:
     driver = Driver(path).start()
     driver.process(0)
