@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -227,6 +228,42 @@ def test_a_restored_table_is_refused(place: Place, tmp_path: Path) -> None:
     deltalake.DeltaTable(str(tmp_path / "table")).restore(1)
     with pytest.raises(SinkBehind, match="restored after batch 1"):
         place.run(place.pipeline())
+
+
+LOSSES: dict[str, Callable[[str], object]] = {
+    "deleted": shutil.rmtree,
+    "restored": lambda table: deltalake.DeltaTable(table).restore(0),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_table_that_loses_its_rows_between_admission_and_start_is_refused(
+    place: Place, loss: Callable[[str], object]
+) -> None:
+    """As while Spark starts, or while the jobs before it run."""
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    declared, wishes = place.pipeline(), admission.Wishes(dev=True, once=True)
+    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    loss(str(place.home / "table"))
+    place.land("b.json", 10, 10)
+    with pytest.raises(SinkBehind):
+        driver.launch(jobs, place.spark, wishes)
+
+
+def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: Place) -> None:
+    def failing(rows: DataFrame, batch: int) -> None:
+        if batch == 1 and (place.home / "table").exists():
+            shutil.rmtree(place.home / "table")
+            raise OSError(rows.count())
+
+    declared = place.pipeline(place.append(), sinks.foreach_batch(failing))
+    for name, first in (("a.json", 0), ("b.json", 10)):
+        place.land(name, first, 10)
+        if first == 0:
+            place.run(declared)
+    with pytest.raises(SinkBehind, match="a sink without any batch of the job"):
+        place.run(declared)
 
 
 def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> None:
