@@ -11,6 +11,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.looking import evidence
@@ -155,6 +156,28 @@ def test_other_files_under_the_same_batch_id_are_refused(place: Place) -> None:
     with pytest.raises(BatchChanged):
         place.run(place.pipeline())
     assert place.ids() == list(range(20))
+
+
+def test_a_first_batch_that_begins_elsewhere_is_refused(place: Place, broker: Broker) -> None:
+    """The checkpoint was deleted to read from the beginning, and the sink knows batch 0."""
+
+    def run(starting: str) -> None:
+        declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+        reads = sources.kafka(broker.bootstrap_servers, "begun", starting=starting)
+        job = declared.job("job", reads=reads, writes=place.append())
+        job(lambda rows: rows.selectExpr("bigint(string(value)) id"))
+        place.run(declared)
+
+    broker.create_topic("begun", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(3):
+        producer.produce("begun", value=str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+    run('{"begun":{"0":2}}')
+    assert place.ids() == [2]
+    shutil.rmtree(place.checkpoint)
+    with pytest.raises(BatchChanged):
+        run("earliest")
 
 
 def test_other_code_on_the_same_state_is_refused_and_can_be_accepted(place: Place) -> None:
