@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _COMMIT_ATTEMPTS = 20
 _LOG_CHECKPOINT_INTERVAL = 100
+_CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 class LedgeredTable:
@@ -136,6 +137,8 @@ class LedgeredTable:
             table = self.place.open()
             if table is not None:
                 table.create_checkpoint()
-                table.cleanup_metadata()
+                # delta-rs cleans whatever the table says of it.
+                if table.metadata().configuration.get(_CLEANUP, "true") != "false":
+                    table.cleanup_metadata()
         except (DeltaError, OSError, HoldfastError):
             return
