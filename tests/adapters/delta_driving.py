@@ -107,6 +107,10 @@ def foreign(path: Path, commits: int = 1) -> None:
 
 def bare(path: Path, *actions: object) -> None:
     """A commit without commit info, which the protocol allows."""
-    version = deltalake.DeltaTable(path).version() + 1
+    bare_at(path, deltalake.DeltaTable(path).version() + 1, *actions)
+
+
+def bare_at(path: Path, version: int, *actions: object) -> None:
+    """Such a commit under a number that may be taken."""
     text = "\n".join(json.dumps(action) for action in actions)
     (path / "_delta_log" / f"{version:020d}.json").write_text(text)

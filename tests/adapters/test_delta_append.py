@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.adapters.delta_driving import SCHEMA, Driver
 
-from holdfast.errors import DriverFenced, SchemaMismatch
+from holdfast.errors import DriverFenced, SchemaMismatch, SinkContended
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink
@@ -107,6 +107,44 @@ def test_a_newer_driver_takes_over_while_the_table_evolves(tmp_path: Path) -> No
 def fence_once(path: Path) -> None:
     if deltalake.DeltaTable(path).version() == 0:
         Appending(path, epoch=2)
+
+
+# what another writer does to the table while the rows are collected
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a constraint": lambda path: deltalake.DeltaTable(path).alter.add_constraint(
+        {"small": "id < 7"}
+    ),
+    "other columns": lambda path: deltalake.write_deltalake(
+        path, pa.table({"other": ["x"]}), mode="overwrite", schema_mode="overwrite"
+    ),
+    "partitions": lambda path: deltalake.write_deltalake(
+        path,
+        pa.table({"id": [1], "job": ["x"]}),
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=["job"],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_files_are_not_committed_to_a_table_that_asks_for_others_by_now(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    driver = Appending(tmp_path)
+    with pytest.raises(SinkContended, match="another writer changed its columns"):
+        driver.put(0, Rows(when_collected=lambda: change(tmp_path)))
+    assert all(set(row.values()) <= {1, "x"} for row in held(tmp_path))
+
+
+def test_what_others_append_meanwhile_changes_nothing(tmp_path: Path) -> None:
+    driver = Appending(tmp_path)
+    other = pa.table({"id": [1], "job": ["x"]})
+    rows = Rows(
+        when_collected=lambda: deltalake.write_deltalake(tmp_path, other, mode="append"),
+    )
+    assert driver.put(0, rows) is Decision.WRITE
+    assert sorted(row["id"] for row in held(tmp_path)) == [1, 7]  # type: ignore[type-var]
 
 
 def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:

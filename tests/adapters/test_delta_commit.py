@@ -9,7 +9,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from tests.adapters.delta_driving import Driver, bare, foreign, rows, written
+from tests.adapters.delta_driving import Driver, bare, bare_at, foreign, rows, written
 
 from holdfast.errors import (
     BatchChanged,
@@ -274,6 +274,23 @@ def test_a_batch_that_no_commit_tells_of_is_unknown(path: Path) -> None:
     assert "batch 7" in found.reason
 
 
+@pytest.mark.parametrize(("cleaned", "left"), [("true", 1), ("false", 5)])
+def test_a_log_that_is_not_to_be_cleaned_is_not(path: Path, cleaned: str, left: int) -> None:
+    driver = Driver(path).start()
+    properties = {
+        "delta.enableExpiredLogCleanup": cleaned,
+        "delta.logRetentionDuration": "interval 0 hours",
+    }
+    driver.table.current().alter.set_table_properties(properties)
+    for number in range(3):
+        driver.process(number)
+    time.sleep(0.01)  # what was written in this millisecond has not expired
+    driver.table._checkpoint_log()  # noqa: SLF001
+    assert (path / "_delta_log/_last_checkpoint").exists()
+    assert len(list((path / "_delta_log").glob("*.json"))) == left
+    assert driver.process(3) is Decision.WRITE
+
+
 @pytest.mark.slow
 def test_a_long_history(path: Path) -> None:
     driver = Driver(path).start()
@@ -307,6 +324,49 @@ def test_a_table_that_was_replaced_is_not_written_from_memory(path: Path) -> Non
     with pytest.raises((SinkRefused, SinkBehind)):
         driver.process(2)
     assert rows(path) == []
+
+
+def test_a_table_that_was_replaced_by_one_as_long_is_not_written_from_memory(path: Path) -> None:
+    driver = Driver(path).start()
+    driver.process(0)
+    shutil.rmtree(path)
+    other = Driver(path, "other").start()
+    other.process(0)
+    other.process(1)
+    with pytest.raises(SinkBehind, match="found none: the table was replaced"):
+        driver.process(1)
+    assert rows(path) == [(0, "other"), (1, "other")]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_commit_that_another_writer_overwrote_is_missed(path: Path, *, heard: bool) -> None:
+    """As Spark's writer can on local disk, which looks for the name first and then renames."""
+    driver = Driver(path).start()
+    driver.process(0)
+    driver.process(1)
+    if heard:
+        assert driver.table.log.head().version == 2
+    bare_at(path, 2, {"commitInfo": {"operation": "OPTIMIZE", "timestamp": 1}})
+    with pytest.raises(SinkBehind, match=r"expected batch 1 .* found batch 2"):
+        driver.process(2)
+    assert driver.process(1) is Decision.WRITE
+    assert rows(path) == [(0, "j"), (1, "j")]
+
+
+def test_a_transaction_that_expired_is_remembered_by_the_history(path: Path) -> None:
+    driver = Driver(path).start()
+    driver.process(0)
+    table = driver.table.current()
+    table.alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 0 hours"})
+    assert driver.table.current().transaction_version(driver.app_id) is None
+    assert driver.table.last_written() == written(0)
+    with pytest.raises(DriverFenced):
+        Driver(path, base="/elsewhere").start()
+    heir = Driver(path, epoch=2).start()
+    assert [heir.process(number) for number in (0, 1)] == [Decision.SKIP, Decision.WRITE]
+    with pytest.raises(DriverFenced):
+        driver.process(1)
+    assert rows(path) == [(0, "j"), (1, "j")]
 
 
 def test_a_table_put_back_to_an_older_copy_is_noticed(path: Path, tmp_path: Path) -> None:

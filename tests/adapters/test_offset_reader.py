@@ -121,6 +121,35 @@ def test_a_batch_of_kafka_is_its_offsets_and_counts_its_rows(tree: Tree) -> None
     )
 
 
+def test_a_first_batch_of_kafka_begins_where_its_source_says(tree: Tree) -> None:
+    end = {"t": {"0": 150}}
+    tree.offsets(0, end)
+    assert tree.batch(0).digest == digest(["0", None, end])
+    found = []
+    for begun in (0, 100):
+        tree.store.write("j/sources/0/0", b'\0v1\n{"t":{"0":%d}}' % begun)
+        found.append(tree.batch(0))
+        assert found[-1].digest == digest(["0", {"t": {"0": begun}}, end])
+        assert found[-1].expected_rows == 150 - begun
+    assert found[0].digest != found[1].digest
+
+
+def test_a_source_that_comes_later_begins_where_it_says(tree: Tree) -> None:
+    tree.store.write("j/sources/1/0", b'\0v1\n{"u":{"0":3}}')
+    tree.offsets(0, {"t": {"0": 5}})
+    tree.offsets(1, {"t": {"0": 5}}, {"u": {"0": 4}})
+    assert tree.batch(1).digest == digest(
+        ["0", {"t": {"0": 5}}, {"t": {"0": 5}}], ["1", {"u": {"0": 3}}, {"u": {"0": 4}}]
+    )
+
+
+@pytest.mark.parametrize("begun", [b"", b"v7\n{}", b"\xff", b'\0v1\n{"u":{"0":3}}'])
+def test_where_a_source_began_cannot_be_told(tree: Tree, begun: bytes) -> None:
+    tree.store.write("j/sources/0/0", begun)
+    tree.offsets(0, {"t": {"0": 5}})
+    assert tree.batch(0).digest == digest(["0", None, {"t": {"0": 5}}])
+
+
 def test_kafka_offsets_that_go_down_promise_no_rows(tree: Tree) -> None:
     tree.offsets(0, {"t": {"0": 5}})
     tree.offsets(1, {"t": {"0": 2}})
@@ -162,7 +191,8 @@ def test_a_source_that_is_used_twice_beside_another(tree: Tree, other: object) -
     if other:
         tree.store.write("j/sources/2/0", b'\0v1\n{"orders":{"0":0}}')
     files = [["0", [["a", 1]]], ["1", [["a", 1]]], ["2", [["b", 1], ["c", 1]]]]
-    assert tree.batch(0).digest == digest(*files, *(["3", None, one] for one in more))
+    begun = {"orders": {"0": 0}}
+    assert tree.batch(0).digest == digest(*files, *(["3", begun, one] for one in more))
 
 
 def test_two_sources_at_one_place_in_their_logs_are_two(tree: Tree) -> None:

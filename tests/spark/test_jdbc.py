@@ -1,5 +1,6 @@
 """The JDBC sinks on two real servers: written once, fenced, whole or not at all."""
 
+import contextlib
 import datetime as dt
 import decimal
 from collections.abc import Iterator
@@ -22,17 +23,31 @@ from holdfast.errors import (
     SinkUnavailable,
 )
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, LedgerKey, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Unknown, Written
 from holdfast.model.definition import JdbcAppend, JdbcUpsert, Output
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink
+from holdfast.sinks.jdbc.connection import Connection
 
 pytestmark = pytest.mark.spark
 
 LIFE = Life(job=JobName("job"), generation=Generation(1), epoch=Epoch(1), location="/base/job")
 PASSWORD = "env:HOLDFAST_TEST_PASSWORD"
 KEY = LedgerKey(job=LIFE.job, generation=LIFE.generation, output=OutputName("rows"))
+
+
+NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
+
+
+def written(*, taken_back: bool) -> Written:
+    return Written(
+        epoch=Epoch(1),
+        batch=BatchId(0),
+        digest=Digest("digest-0"),
+        location="/base/job",
+        taken_back=taken_back,
+    )
 
 
 class Server:
@@ -180,6 +195,88 @@ def test_a_task_that_was_run_twice_is_noticed(server: Server, spark: SparkSessio
     assert good.write(batch(0), two(spark, 0)) is Decision.WRITE
     assert ids(server) == [0, 1]
     assert server.tables() == ["holdfast_ledger", "holdfast_ledger_history", "rows"]
+
+
+class GivenUp(JdbcSink):
+    """A task that Spark gave up, and that commits when the rows have been counted."""
+
+    def _statements(self, connection: Connection, staging: str, names: list[str]) -> list[str]:
+        with contextlib.closing(Connection(self._spark, self._address)) as other:
+            other.execute(f"INSERT INTO {staging} SELECT * FROM {staging}")
+        return super()._statements(connection, staging, names)
+
+    def _stage(self, staging: str, rows: DataFrame) -> int:
+        self._spark = rows.sparkSession
+        return super()._stage(staging, rows)
+
+
+def test_a_task_that_commits_after_the_count_is_noticed(
+    server: Server, spark: SparkSession
+) -> None:
+    sink = opened(append(server), GivenUp)
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    with pytest.raises(SinkUnavailable, match=r"expected 2 staged rows of batch 0 .* found 4"):
+        sink.write(batch(0), two(spark, 0))
+    assert ids(server) == []
+    assert opened(append(server)).write(batch(0), two(spark, 0)) is Decision.WRITE
+
+
+def test_outputs_whose_names_differ_in_letters_only_are_two(
+    server: Server, spark: SparkSession
+) -> None:
+    names = ("rows", "Rows", "r\u00f6ws")
+    for name in names:
+        sink = JdbcSink(
+            append(server).sink,  # type: ignore[arg-type]
+            replace(KEY, output=OutputName(name)),
+        )
+        sink.prepare(LIFE, two(spark, 0).schema, spark)
+        assert sink.write(batch(0), two(spark, 0)) is Decision.WRITE
+    assert ids(server) == sorted([0, 1] * len(names))
+
+
+# what is done to the tables: what the next start is told of them
+LOST: dict[str, tuple[str, LastWritten]] = {
+    "nothing": ("SELECT 1", written(taken_back=False)),
+    "the table": ('DROP TABLE "rows"', written(taken_back=True)),
+    "its name": ("UPDATE holdfast_ledger SET tables = 'another'", written(taken_back=True)),
+    "a ledger of before": ("UPDATE holdfast_ledger SET tables = ''", written(taken_back=False)),
+    "the row": ("DELETE FROM holdfast_ledger", NOTHING),
+    "the ledger": ("DROP TABLE holdfast_ledger", NOTHING),
+}
+
+
+@pytest.mark.parametrize(("done", "told"), LOST.values(), ids=LOST)
+def test_what_the_sink_holds_is_told_once_spark_runs(
+    server: Server, spark: SparkSession, done: str, told: LastWritten
+) -> None:
+    sink = opened(append(server))
+    assert sink.last_written() == NOTHING
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    assert sink.last_written() == Nothing(epoch=Epoch(1), location="/base/job")
+    sink.write(batch(0), two(spark, 0))
+    server.query(done)
+    assert opened(append(server)).last_written() == told
+
+
+def test_mariadb_is_asked_for_what_it_would_not_say(
+    mariadb: MariaDbServer, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without transactions rows stay that the ledger does not know; without an index keys do."""
+    monkeypatch.setenv("HOLDFAST_TEST_PASSWORD", mariadb.password)
+    server = Server(mariadb.url, USER, mariadb)
+    keyed = sinks.jdbc_upsert(server.url, "rows", keys=["id"], user=USER, password=PASSWORD)
+    schema = two(spark, 0).schema
+    server.query("CREATE TABLE `rows` (id bigint, text varchar(40), KEY (id), UNIQUE (id, text))")
+    with pytest.raises(SinkRefused, match="expected a unique index of `rows` on exactly `id`"):
+        opened(keyed).prepare(LIFE, schema, spark)
+    server.query("ALTER TABLE `rows` ADD PRIMARY KEY (id)")
+    opened(keyed).prepare(LIFE, schema, spark)
+    server.query("ALTER TABLE `rows` ENGINE = MyISAM")
+    with pytest.raises(SinkRefused, match=r"`rows` to be of an engine .* found MyISAM"):
+        opened(keyed).prepare(LIFE, schema, spark)
+    for table in server.tables():
+        server.query(f"DROP TABLE `{table}`")
 
 
 def test_staging_that_was_left_behind_is_dropped_and_a_newer_drivers_is_not(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.looking import evidence
@@ -156,6 +158,28 @@ def test_other_files_under_the_same_batch_id_are_refused(place: Place) -> None:
     assert place.ids() == list(range(20))
 
 
+def test_a_first_batch_that_begins_elsewhere_is_refused(place: Place, broker: Broker) -> None:
+    """The checkpoint was deleted to read from the beginning, and the sink knows batch 0."""
+
+    def run(starting: str) -> None:
+        declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+        reads = sources.kafka(broker.bootstrap_servers, "begun", starting=starting)
+        job = declared.job("job", reads=reads, writes=place.append())
+        job(lambda rows: rows.selectExpr("bigint(string(value)) id"))
+        place.run(declared)
+
+    broker.create_topic("begun", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(3):
+        producer.produce("begun", value=str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+    run('{"begun":{"0":2}}')
+    assert place.ids() == [2]
+    shutil.rmtree(place.checkpoint)
+    with pytest.raises(BatchChanged):
+        run("earliest")
+
+
 def test_other_code_on_the_same_state_is_refused_and_can_be_accepted(place: Place) -> None:
     def declared(key: str) -> Pipeline:
         def counted(rows: DataFrame) -> DataFrame:
@@ -227,6 +251,45 @@ def test_a_restored_table_is_refused(place: Place, tmp_path: Path) -> None:
     deltalake.DeltaTable(str(tmp_path / "table")).restore(1)
     with pytest.raises(SinkBehind, match="restored after batch 1"):
         place.run(place.pipeline())
+
+
+LOSSES: dict[str, Callable[[str], object]] = {
+    "deleted": shutil.rmtree,
+    "restored": lambda table: deltalake.DeltaTable(table).restore(0),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_table_that_loses_its_rows_between_admission_and_start_is_refused(
+    place: Place, loss: Callable[[str], object]
+) -> None:
+    """As while Spark starts, or while the jobs before it run."""
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    declared, wishes = place.pipeline(), admission.Wishes(dev=True, once=True)
+    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    loss(str(place.home / "table"))
+    place.land("b.json", 10, 10)
+    with pytest.raises(SinkBehind):
+        driver.launch(jobs, place.spark, wishes)
+
+
+def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: Place) -> None:
+    failed: list[int] = []
+
+    def failing(rows: DataFrame, batch: int) -> None:
+        if batch == 1 and not failed:
+            failed.append(rows.count())
+            shutil.rmtree(place.home / "table")
+            raise OSError(batch)
+
+    declared = place.pipeline(place.append(), sinks.foreach_batch(failing))
+    for name, first in (("a.json", 0), ("b.json", 10)):
+        place.land(name, first, 10)
+        if first == 0:
+            place.run(declared)
+    with pytest.raises(SinkBehind, match="a sink without any batch of the job"):
+        place.run(declared)
 
 
 def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> None:

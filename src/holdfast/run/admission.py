@@ -6,14 +6,14 @@
    and the checkpoint is judged   by what `holdfast diagnose` finds: only now does nobody move it
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
-from holdfast.model.batch import Life, Unknown
+from holdfast.model.batch import LastWritten, Life, Unknown
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
-from holdfast.model.ids import Epoch, Generation
+from holdfast.model.ids import Epoch, Generation, OutputName
 from holdfast.model.lease import Lease
 from holdfast.run import judging, lease, locations, query
 from holdfast.storage import urls
@@ -80,7 +80,7 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     recorded = locations.identity(base.store, job.name)
     generation = recorded.generation if recorded else Generation(1)
     outputs = query.opened_outputs(job, generation, pipeline.storage)
-    ledgers = {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
+    ledgers = _ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
     known |= locations.recorded_beside(base, job.name, pipeline.storage)
     highest = Epoch(0)
@@ -90,13 +90,10 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         highest = Epoch(max(highest, last.epoch))
         if isinstance(last.location, str):
             known[f"the ledger in output `{name}`"] = last.location
-    done = locations.last_committed(base.store, job.name)
-    for refusal in (
-        rules.of_record(job.name, location, known),
-        *(rules.of_ledger(job.name, name, last, done) for name, last in ledgers.items()),
-    ):
-        if refusal is not None and refusal.code not in wishes.accepted:
-            raise refusal
+    moved = rules.of_record(job.name, location, known)
+    if moved is not None and moved.code not in wishes.accepted:
+        raise moved
+    _require_done(base, job, ledgers, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)
@@ -111,6 +108,33 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         kept(base, [mine]).close()
         raise
     return replace(mine, evidence=looked)
+
+
+def require_done(base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]) -> None:
+    """Raise if a sink has lost batches by now: before it is prepared, which would hide that.
+
+    Between admission and the start of a query others may run for hours, and between two starts of
+    it within a run there is a pause. And some ledgers cannot be read before Spark runs.
+    """
+    _require_done(base, mine.job, _ledgers(mine.outputs), accepted)
+
+
+def _ledgers(outputs: tuple[query.OpenOutput, ...]) -> dict[OutputName, LastWritten]:
+    return {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
+
+
+def _require_done(
+    base: locations.Base,
+    job: Job,
+    ledgers: Mapping[OutputName, LastWritten],
+    accepted: frozenset[str],
+) -> None:
+    """Raise if a sink does not hold what the checkpoint counts as done."""
+    done = locations.last_committed(base.store, job.name)
+    for name, last in ledgers.items():
+        refusal = rules.of_ledger(job.name, name, last, done)
+        if refusal is not None and refusal.code not in accepted:
+            raise refusal
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:

@@ -2,7 +2,8 @@
 
 Spark writes `offsets/N` before it runs batch N, so the range is always there to read. For a file
 source the digest covers the files themselves, from the source's own log: after a rewind the same
-log offset can mean other files.
+log offset can mean other files. The first batch begins where the source's own `sources/<i>/0` says,
+as Kafka's does.
 
 An entry has a line for each use of a source in the query, and each source has one folder, numbered
 by its first use: `orders.filter(…).union(orders.filter(…))` has two lines and the folder 0.
@@ -12,13 +13,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.decode import file_source_log, offset_log
+from holdfast.decode import file_source_log, offset_log, source_start
 from holdfast.errors import OffsetsUnreadable
 from holdfast.model import json
 from holdfast.model.batch import Batch, Life, Unknown
 from holdfast.model.ids import BatchId, Digest
 from holdfast.model.json import Json
-from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, SourceStart, Unreadable
 from holdfast.storage import Missing, Store
 
 _TAIL_BYTES = 64 << 10
@@ -117,6 +118,8 @@ class OffsetReader:
     def _range(self, source: SourceOffset, start: Json, folders: Mapping[str, str]) -> Range:
         files: tuple[FileEntry, ...] = ()
         first, last = _log_offset(start), _log_offset(source.offset)
+        if last is None and start is None and source.offset is not None:
+            start = self._begun(folders.get(source.source, source.source), source.offset)
         if last is not None:
             after = -1 if first is None else first
             files = tuple(
@@ -125,6 +128,19 @@ class OffsetReader:
                 for entry in self._files(folders[source.source], offset)
             )
         return Range(source=source.source, start=start, end=source.offset, files=files)
+
+    def _begun(self, source: str, end: Json) -> Json:
+        """Where a source begins that no batch has read from; nothing where it does not keep that.
+
+        Two queries that end their first batch at one place need not have begun at one. Of a source
+        that is used twice, the folder by the number of a line may be that of other topics.
+        """
+        data = self._store.read(f"{self._folder}/sources/{source}/0")
+        begun = None if isinstance(data, Missing) else source_start.decode(data)
+        if not isinstance(begun, SourceStart):
+            return None
+        other = isinstance(end, Mapping) and not end.keys() & json.mapping(begun.offset).keys()
+        return None if other else begun.offset
 
     def _files(self, source: str, log_offset: int) -> tuple[FileEntry, ...]:
         path = f"{self._folder}/sources/{source}/{log_offset}"

@@ -2,6 +2,7 @@
 
 After admission (`admission.py`, steps 1 to 3) come:
      the query is judged            by what `holdfast check` finds, before anything is written
+     the ledgers are read again     a sink may have lost batches since, which step 4 would hide
   4. the sinks are prepared         from here on older drivers cannot write
   5. the query is started           so that no batch runs before the fence stands
 """
@@ -165,6 +166,7 @@ class Running:
         result = query.result_of(runner.job, session)
         plan = fingerprint.tried(lambda: fingerprint.of_job(runner.job, result))
         self._judge(runner, plan)
+        admission.require_done(self._base, runner.admitted, self._wishes.accepted)
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.admitted.outputs, reader)

@@ -7,6 +7,10 @@ that looks later sees the higher epoch.
 The older driver may be alive and commit every few milliseconds, while opening a table takes tens
 of them. So the table is opened once, and from there its log is followed entry by entry, as the
 older driver does: whoever creates the next entry first wins it.
+
+Spark's writer cannot be told after which entry its commit is to stand. If the older driver commits
+a batch just before it, the fence carries the batch before on; so one more commit of Spark's puts
+that right, now that no older driver can commit any more.
 """
 
 import json
@@ -15,6 +19,7 @@ from typing import TYPE_CHECKING
 import deltalake
 
 from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
+from holdfast.model.ids import BatchId
 from holdfast.sinks import contract
 from holdfast.sinks.delta import ledger, log
 from holdfast.sinks.delta import table as tables
@@ -45,10 +50,8 @@ def fence(
             place.create(life, app_id, schema)
             continue
         last = ledger.last_written(table, app_id)
-        if isinstance(last, Unknown) or _is_ours(last, life):
+        if isinstance(last, Unknown) or _stands(table, app_id, last, life):
             return
-        if last.epoch >= life.epoch:
-            raise contract.fenced(life, last.epoch)
         if not tables.native_append(table):
             _commit_by_spark(place, life, app_id, last, spark)
         elif _commit_at_end(store, table, life, app_id, last):
@@ -56,9 +59,22 @@ def fence(
     raise contract.contended(place.path)
 
 
+def _stands(table: deltalake.DeltaTable, app_id: str, last: Written | Nothing, life: Life) -> bool:
+    """Whether this driver's fence is there, and carries on the last batch; raises if a newer is."""
+    if _is_ours(last, life):
+        return ledger.standing(table, app_id).batch == _batch(last)
+    if last.epoch >= life.epoch:
+        raise contract.fenced(life, last.epoch)
+    return False
+
+
 def _is_ours(last: Written | Nothing, life: Life) -> bool:
     """Whether this very driver has fenced the table: another base may have the same epoch."""
     return last.epoch == life.epoch and last.location in (life.location, _GONE)
+
+
+def _batch(last: LastWritten) -> BatchId | None:
+    return last.batch if isinstance(last, Written) else None
 
 
 def _commit_at_end(
@@ -70,8 +86,7 @@ def _commit_at_end(
     for _ in range(_ENTRIES):
         data = store.read(log.path(version))
         if isinstance(data, Missing):
-            batch = last.batch if isinstance(last, Written) else None
-            transaction = ledger.pack(life.epoch, batch)
+            transaction = ledger.pack(life.epoch, _batch(last))
             said = ledger.of_start(life, app_id, last)
             if store.write(
                 log.path(version),
@@ -105,14 +120,13 @@ def _commit_by_spark(
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
     tables.require_exclusive_commits(place, spark)
-    batch = last.batch if isinstance(last, Written) else None
     empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
     try:
         (
             empty.write.format("delta")
             .mode("append")
             .option("txnAppId", app_id)
-            .option("txnVersion", ledger.pack(life.epoch, batch))
+            .option("txnVersion", ledger.pack(life.epoch, _batch(last)))
             .option("userMetadata", ledger.of_start(life, app_id, last))
             .save(urls.for_spark(place.path))
         )

@@ -23,6 +23,7 @@ from holdfast.model.json import Json
 KEY = "holdfast"
 CLEANED = "the commit was cleaned away"
 RESTORE = "RESTORE"
+_EXPIRY = "delta.setTransactionRetentionDuration"
 _BATCH_BITS = 40
 _HISTORY_STEPS = (20, 1_000)
 
@@ -57,10 +58,22 @@ def of_start(life: Life, app_id: str, last: LastWritten) -> str:
 def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
     """Where the table stands with the job: constant work, whatever the length of its history."""
     version = table.transaction_version(app_id)
-    if version is None:
-        return Standing(epoch=Epoch(0), batch=None)
-    epoch, batch = unpack(version)
-    return Standing(epoch=epoch, batch=batch)
+    if version is not None:
+        epoch, batch = unpack(version)
+        return Standing(epoch=epoch, batch=batch)
+    if _EXPIRY in table.metadata().configuration:
+        return _in_history(table, app_id)
+    return Standing(epoch=Epoch(0), batch=None)
+
+
+def _in_history(table: deltalake.DeltaTable, app_id: str) -> Standing:
+    """Where the table stands by what its commits say: readers forget transactions that expired."""
+    entry = next(_entries(table, app_id), {})
+    epoch, batch = entry.get("epoch"), entry.get("batch")
+    return Standing(
+        epoch=Epoch(epoch if isinstance(epoch, int) else 0),
+        batch=BatchId(batch) if isinstance(batch, int) else None,
+    )
 
 
 def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
@@ -71,15 +84,33 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
     entry = next(_entries(table, app_id), {})
     said = entry.get("location")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
-    if now.batch is None:
+    batch = _furthest(table, app_id, now.batch)
+    if batch is None:
         return Nothing(epoch=now.epoch, location=location)
     return Written(
         epoch=now.epoch,
-        batch=now.batch,
-        digest=recall(table, app_id, now.batch),
+        batch=batch,
+        digest=recall(table, app_id, batch),
         location=location,
         taken_back=restored_since(table, app_id),
     )
+
+
+def _furthest(table: deltalake.DeltaTable, app_id: str, carried: BatchId | None) -> BatchId | None:
+    """The last batch, where the start of a driver through Spark's writer carries an earlier one on.
+
+    Such a start says which batch was last before it is known after which commit it will stand, and
+    an older driver may commit in between. Every other commit of the ledger is right.
+    """
+    for commit in _history(table):
+        entry = _entry(commit)
+        if entry.get("ledger") != app_id or (KEY not in commit and entry.get("offsets") is None):
+            continue
+        batch = entry.get("batch")
+        if isinstance(batch, int) and (carried is None or batch > carried):
+            return BatchId(batch)
+        break
+    return carried
 
 
 def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Nothing:
@@ -123,8 +154,8 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
         found, digest = entry.get("batch"), entry.get("digest")
         if found == batch and isinstance(digest, str):
             return Digest(digest)
-        if isinstance(found, int) and found < batch:
-            break
+        if isinstance(found, int) and found < batch and entry.get("offsets") is not None:
+            break  # a batch before it was written here; a start may only carry one on
     return Unknown(reason=f"no commit in the table's log says so for batch {batch}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import deltalake
 from deltalake.exceptions import DeltaError
 
-from holdfast.errors import HoldfastError, SinkRefused
+from holdfast.errors import HoldfastError, SinkContended, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _COMMIT_ATTEMPTS = 20
 _LOG_CHECKPOINT_INTERVAL = 100
+_CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 class LedgeredTable:
@@ -93,15 +94,23 @@ class LedgeredTable:
         """Name the files in one commit with the ledger.
 
         A commit that lost against another writer is decided anew on the newer table: if that
-        writer was a newer driver of this job, this raises; otherwise the same files go in again.
+        writer was a newer driver of this job, or changed what the table asks of its files, this
+        raises; otherwise the same files go in again.
         """
         for _ in range(_COMMIT_ATTEMPTS):
             if self.log.commit(head, batch, files):
                 self.checkpoint_log(head.version + 1)
                 return Decision.WRITE
-            head = self.log.head()
+            known, head = head, self.log.head()
             if self.decide(head.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
+            if not head.asks_as(known):
+                raise SinkContended(
+                    f"expected the table `{self.place.path}` to stay as it was while batch"
+                    f" {batch.id} was written, found that another writer changed its columns,"
+                    " partitions or constraints",
+                    hint="let the batch run again; nothing of it was written",
+                )
         raise contract.contended(self.place.path)
 
     def verify(self, batch: Batch) -> Decision:
@@ -128,6 +137,8 @@ class LedgeredTable:
             table = self.place.open()
             if table is not None:
                 table.create_checkpoint()
-                table.cleanup_metadata()
+                # delta-rs cleans whatever the table says of it.
+                if table.metadata().configuration.get(_CLEANUP, "true") != "false":
+                    table.cleanup_metadata()
         except (DeltaError, OSError, HoldfastError):
             return

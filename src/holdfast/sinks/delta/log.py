@@ -26,6 +26,7 @@ from holdfast.sinks.delta.parquet import AddedFile
 from holdfast.storage import Folder, Missing
 
 _IDLE_SECONDS = 600.0
+_END_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,16 @@ class Head:
     native: bool
     partition_by: tuple[str, ...]
 
+    def asks_as(self, other: "Head") -> bool:
+        """Whether files that were written for the other head fit this one, too."""
+        if self.table is other.table:
+            return True
+        return (self.native, self.partition_by, self.table.schema()) == (
+            other.native,
+            other.partition_by,
+            other.table.schema(),
+        )
+
 
 class LogTail:
     """Follows a table's log with constant work a batch."""
@@ -51,16 +62,19 @@ class LogTail:
         self._store = store
         self._app_id = app_id
         self._head: Head | None = None
+        self._end: bytes | Missing = b""
         self._looked_at = 0.0
 
     def head(self) -> Head:
         """The newest commit; raises SinkBehind if the table was restored since the last look."""
-        head = self._head
+        head, end = self._head, self._end
         if head is None or self._may_have_lost_track(head):
             head = self._opened()
+            end = self._end_of(head)
         while not isinstance(data := self._store.read(path(head.version + 1)), Missing):
-            head = self._moved(head, data)
-        self._head = head
+            before, head = head.version, self._moved(head, data)
+            end = data[-_END_BYTES:] if head.version == before + 1 else self._end_of(head)
+        self._head, self._end = head, end
         self._looked_at = time.monotonic()
         return head
 
@@ -75,6 +89,7 @@ class LogTail:
         )
         if not self._store.write(path(head.version + 1), text, create=True):
             return False
+        self._end = text[-_END_BYTES:]
         self._head = Head(
             version=head.version + 1,
             standing=Standing(epoch=batch.life.epoch, batch=batch.id),
@@ -85,13 +100,19 @@ class LogTail:
         return True
 
     def _may_have_lost_track(self, head: Head) -> bool:
-        """Whether commits after the known one may have come and been cleaned away since.
+        """Whether this is another log by now, or one whose commits may have been cleaned away.
 
         The log is cleaned from its beginning, after hours or days: while the known commit is
-        there, or was a few minutes ago, none after it is gone.
+        there, or was a few minutes ago, none after it is gone. If another commit has its number,
+        the table was made anew, or a writer has overwritten it, as Spark's can on local disk.
         """
         idle = time.monotonic() - self._looked_at > _IDLE_SECONDS
-        return idle or isinstance(self._store.read(path(head.version), last=1), Missing)
+        end = self._end_of(head)
+        return idle or isinstance(end, Missing) or end != self._end
+
+    def _end_of(self, head: Head) -> bytes | Missing:
+        """What tells the newest commit from another of its number."""
+        return self._store.read(path(head.version), last=_END_BYTES)
 
     def _opened(self) -> Head:
         table = self._place.open()

@@ -91,6 +91,14 @@ class Connection:
         finally:
             statement.close()
 
+    def changed(self, text: str) -> int:
+        """Run a statement, and give how many rows it has changed."""
+        statement = self._java.prepareStatement(text)
+        try:
+            return int(statement.executeUpdate())
+        finally:
+            statement.close()
+
     def columns(self, table: str) -> list[str] | None:
         """The names of a table's columns, or None where there is no such table."""
         try:
@@ -127,12 +135,20 @@ class Connection:
             yield
             self._java.commit()
         except BaseException:
-            with contextlib.suppress(Py4JError):
-                self._java.rollback()
+            self._undo()
             raise
-        finally:
-            with contextlib.suppress(Py4JError):
-                self._java.setAutoCommit(True)
+        with contextlib.suppress(Py4JError):
+            self._java.setAutoCommit(True)
+
+    def _undo(self) -> None:
+        """Roll back; a connection that cannot is ended, since `setAutoCommit` would commit."""
+        try:
+            self._java.rollback()
+            self._java.setAutoCommit(True)
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, Py4JError):
+                raise
 
     @contextlib.contextmanager
     def explained(self, table: str) -> Iterator[None]:

@@ -29,9 +29,11 @@ class Upsert:
 class Dialect:
     """How one family of databases is spoken to.
 
-    `name` is a type for short texts that can be part of a key, `text` one for long texts, `json`
-    the type of the offsets and `json_value` how one is given. `times` are the types that a column
-    of time must have in a table that Spark makes, where Spark's own choice would cut microseconds.
+    `name` is a type for short texts that can be part of a key, told apart by every character,
+    `text` one for long texts, `json` the type of the offsets and `json_value` how one is given.
+    `times` are the types that a column of time must have in a table that Spark makes, where
+    Spark's own choice would cut microseconds. `engine` asks whether a table cannot be rolled back,
+    and `uniques` for its unique indexes, where an upsert without one only inserts.
     """
 
     quote: str
@@ -43,6 +45,8 @@ class Dialect:
     json_value: str
     upsert: Callable[[Upsert], Sequence[str]]
     times: Mapping[str, str]
+    engine: str | None = None
+    uniques: str | None = None
 
     def quoted(self, *parts: str) -> str:
         """A name of one or more parts, whatever characters are in them."""
@@ -150,9 +154,10 @@ POSTGRESQL = Dialect(
     upsert=_on_conflict,
     times={},
 )
+_ITS_TABLE = "TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND BINARY TABLE_NAME = ?"
 MYSQL = Dialect(
     quote="`",
-    name="varchar(255)",
+    name="varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     text="longtext",
     whole="bigint",
     time="timestamp(6)",
@@ -160,6 +165,10 @@ MYSQL = Dialect(
     json_value="?",
     upsert=_on_duplicate_key,
     times={"timestamp": "timestamp(6) NULL", "timestamp_ntz": "datetime(6) NULL"},
+    engine="SELECT ENGINE FROM information_schema.TABLES JOIN information_schema.ENGINES"
+    f" USING (ENGINE) WHERE {_ITS_TABLE} AND TRANSACTIONS = 'NO'",
+    uniques="SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS"
+    f" WHERE {_ITS_TABLE} AND NON_UNIQUE = 0",
 )
 STANDARD = Dialect(
     quote='"',

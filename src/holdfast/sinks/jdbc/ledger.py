@@ -1,6 +1,7 @@
 """The ledger, by JDBC: the same two tables that the PostgreSQL sinks keep, in plain SQL.
 
-    holdfast_ledger           one row a job, generation and output: where the sink stands
+    holdfast_ledger           one row a job, generation and output: where the sink stands; here
+                              `tables` is the name of the job's table
     holdfast_ledger_history   the last batches, for those that come again
 
 The row is locked by every transaction that writes a batch, and by every driver that starts: one
@@ -10,7 +11,16 @@ waits for the other, and who comes second sees what the first left.
 from py4j.protocol import Py4JJavaError
 
 from holdfast.model import json
-from holdfast.model.batch import Batch, LedgerKey, Life, Standing, Unknown
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    LedgerKey,
+    Life,
+    Nothing,
+    Standing,
+    Unknown,
+    Written,
+)
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.jdbc.connection import Connection
@@ -18,13 +28,15 @@ from holdfast.sinks.jdbc.dialect import Dialect
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
+_NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
 
 
 class Ledger:
     """One row of the ledger, and its history."""
 
-    def __init__(self, dialect: Dialect, schema: str | None, key: LedgerKey) -> None:
+    def __init__(self, dialect: Dialect, schema: str | None, table: str, key: LedgerKey) -> None:
         self._dialect = dialect
+        self._table = table
         place = (schema,) if schema else ()
         self._ledger = dialect.quoted(*place, LEDGER)
         self._history = dialect.quoted(*place, HISTORY)
@@ -43,6 +55,23 @@ class Ledger:
                 if connection.columns(table) is None:  # otherwise another driver was first
                     raise
 
+    def last_written(self, connection: Connection, *, there: bool) -> LastWritten:
+        """What the sink holds for the job; `there` says whether its table is."""
+        found = connection.columns(self._ledger) is not None
+        rows = connection.execute(self._look(lock=False), *self._key) if found else []
+        if not rows or not int(rows[0][0] or 0):
+            return _NO_ROW
+        epoch, location, batch, digest, table = rows[0]
+        if batch is None:
+            return Nothing(epoch=Epoch(int(epoch or 0)), location=str(location))
+        return Written(
+            epoch=Epoch(int(epoch or 0)),
+            batch=BatchId(int(batch)),
+            digest=Digest(str(digest)),
+            location=str(location),
+            taken_back=not there or table not in ("", self._table),
+        )
+
     def fence(self, connection: Connection, life: Life) -> None:
         """Put this driver's epoch, so that no older one can write any more."""
         if not connection.execute(self._look(lock=False), *self._key):
@@ -54,8 +83,9 @@ class Ledger:
                 raise contract.fenced(life, epoch)
             q = self._dialect.quoted
             connection.execute(
-                f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ? {self._ours}",
-                *(life.epoch, life.location),
+                f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ?,"
+                f" {q('tables')} = ? {self._ours}",
+                *(life.epoch, life.location, self._table),
                 *self._key,
             )
 
@@ -64,7 +94,7 @@ class Ledger:
         rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
         if not rows:
             return Standing(epoch=Epoch(0), batch=None)
-        epoch, _, batch = rows[0]
+        epoch, _, batch, _, _ = rows[0]
         return Standing(
             epoch=Epoch(int(epoch or 0)), batch=None if batch is None else BatchId(int(batch))
         )
@@ -122,7 +152,7 @@ class Ledger:
 
     def _look(self, *, lock: bool) -> str:
         q = self._dialect.quoted
-        columns = ", ".join(q(name) for name in ("epoch", "location", "batch"))
+        columns = ", ".join(q(name) for name in ("epoch", "location", "batch", "digest", "tables"))
         return f"SELECT {columns} FROM {self._ledger} {self._ours}{' FOR UPDATE' if lock else ''}"
 
     def _create(self) -> str:

@@ -30,7 +30,7 @@ from holdfast.model.ids import Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import dialect as dialects
-from holdfast.sinks.jdbc.connection import Address, Connection
+from holdfast.sinks.jdbc.connection import Address, Connection, Value
 from holdfast.sinks.jdbc.dialect import Upsert
 from holdfast.sinks.jdbc.ledger import Ledger
 
@@ -50,14 +50,22 @@ class JdbcSink:
         self._dialect = dialects.of(sink.url)
         self._place = (sink.schema,) if sink.schema else ()
         self._table = self._dialect.quoted(*self._place, sink.table)
-        self._ledger = Ledger(self._dialect, sink.schema, key)
+        self._ledger = Ledger(self._dialect, sink.schema, self._table, key)
         named = f"{key.job}/{key.generation}/{key.output}".encode()
         self._prefix = f"hf_{hashlib.sha256(named).hexdigest()[:12]}_"
         self._connection: Connection | None = None
 
     def last_written(self) -> LastWritten:
-        """Not known before Spark runs; the ledger is asked when the sink is prepared."""
-        return _NO_JVM
+        """What the table holds for the job, from the ledger beside it; not known without Spark."""
+        from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
+
+        spark = SparkSession.getActiveSession()
+        if spark is None:
+            return _NO_JVM
+        connection = self._connected(spark)
+        with connection.explained(self._sink.table):
+            there = connection.columns(self._table) is not None
+            return self._ledger.last_written(connection, there=there)
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Make what is missing, check the columns, fence older drivers, drop what they left."""
@@ -67,6 +75,8 @@ class JdbcSink:
                 self._create(connection, schema, spark)
             self._require_columns(connection, schema.names)
             self._ledger.create(connection)
+            self._require_transactions(connection)
+            self._require_unique(connection)
             self._ledger.fence(connection, life)
             self._sweep(connection, life.epoch)
 
@@ -115,15 +125,21 @@ class JdbcSink:
                 return Decision.SKIP
             found = connection.execute(f"SELECT COUNT(*) FROM {staging}")[0][0]
             if found != count:
-                raise SinkUnavailable(
-                    f"expected {count} staged rows of batch {batch.id} for `{self._sink.table}`,"
-                    f" found {found}: a task of Spark's writer was run twice",
-                    hint="let the batch run again; nothing of it was written",
-                )
+                raise self._staged_twice(batch, count, found)
             for statement in self._statements(connection, staging, names):
-                connection.execute(statement)
+                moved = connection.changed(statement)
+                # A task that Spark gave up may commit after the count.
+                if isinstance(self._sink, JdbcAppend) and moved > count:
+                    raise self._staged_twice(batch, count, moved)
             self._ledger.record(connection, batch, count)
         return Decision.WRITE
+
+    def _staged_twice(self, batch: Batch, count: int, found: Value) -> SinkUnavailable:
+        return SinkUnavailable(
+            f"expected {count} staged rows of batch {batch.id} for `{self._sink.table}`, found"
+            f" {found}: a task of Spark's writer was run twice",
+            hint="let the batch run again; nothing of it was written",
+        )
 
     def _statements(self, connection: Connection, staging: str, names: list[str]) -> list[str]:
         listed = self._listed(names)
@@ -219,6 +235,33 @@ class JdbcSink:
                     hint="name columns of the job's result as `keys`",
                 )
         return list(given)
+
+    def _require_transactions(self, connection: Connection) -> None:
+        """A table that cannot be rolled back keeps rows of which the ledger knows nothing."""
+        if self._dialect.engine is None:
+            return
+        found = connection.execute(self._dialect.engine, self._sink.schema or "", self._sink.table)
+        if found:
+            raise SinkRefused(
+                f"expected the table `{self._sink.table}` to be of an engine with transactions,"
+                f" found {found[0][0]}",
+                hint=f"ALTER TABLE {self._table} ENGINE = InnoDB",
+            )
+
+    def _require_unique(self, connection: Connection) -> None:
+        """Where the database does not say so itself: an upsert needs an index on its keys."""
+        if self._dialect.uniques is None or isinstance(self._sink, JdbcAppend):
+            return
+        found = connection.execute(self._dialect.uniques, self._sink.schema or "", self._sink.table)
+        indexes: dict[Value, set[str]] = {}
+        for index, column in found:
+            indexes.setdefault(index, set()).add(str(column).lower())
+        if {key.lower() for key in self._sink.keys} not in indexes.values():
+            raise SinkRefused(
+                f"expected a unique index of `{self._sink.table}` on exactly"
+                f" {', '.join(f'`{key}`' for key in self._sink.keys)}, found none",
+                hint=f"create it: without one, {self._table} would get each key again and again",
+            )
 
     def _sweep(self, connection: Connection, up_to: Epoch) -> None:
         """Drop what drivers up to an epoch left behind; nobody reads it any more."""
