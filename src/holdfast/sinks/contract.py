@@ -92,7 +92,8 @@ def decide(
             f"expected batch {batch.id} of job `{batch.life.job}` with the digest"
             f" `{digest[:12]}` that it was written with, found `{batch.digest[:12]}`: the same"
             " id now means other rows",
-            hint="put back the checkpoint that wrote it, or start a new generation",
+            hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
+            " checkpoint",
         )
     return Decision.SKIP
 
