@@ -62,11 +62,8 @@ def _numbers(evidence: Evidence) -> str:
     amounts = evidence.files.values()
     batches = evidence.batches
     told = (
-        ("last planned", "-" if batches.last_planned is None else f"{batches.last_planned:,}"),
-        (
-            "last committed",
-            "-" if batches.last_committed is None else f"{batches.last_committed:,}",
-        ),
+        ("last planned", "-" if batches.last_planned is None else str(batches.last_planned)),
+        ("last committed", "-" if batches.last_committed is None else str(batches.last_committed)),
         ("pending", f"{len(batches.pending):,}"),
         ("files", f"{sum(one.count for one in amounts):,}"),
         ("size", words.size(sum(one.bytes for one in amounts))),

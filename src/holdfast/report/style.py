@@ -27,7 +27,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   padding: 1rem 1.15rem; margin: 0 0 1rem; overflow-x: auto; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: 1rem; }
 .numbers b { display: block; font-size: 1.4rem; line-height: 1.2; font-weight: 600;
-  font-variant-numeric: tabular-nums; }
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .numbers span, small, footer, .tick, .legend { color: var(--soft); }
 .numbers span { font-size: .8rem; }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; }
