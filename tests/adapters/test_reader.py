@@ -107,7 +107,8 @@ def test_pieces_are_bounded(filled: Filled) -> None:
         Piece(path="d/empty", most=5, last=True),
     ) == [b"0123456789", b"789", b"", b"", b""]
     (refused,) = read(reader, Piece(path="a", most=9))
-    assert refused == Refused(path="a", reason="has 10 bytes, more than the 9 read")
+    reason = "has 10 bytes, more than the 9 read"
+    assert refused == Refused(path="a", reason=reason, too_long=True)
     assert read(Subfolder(reader, "d"), Piece(path="empty", most=1)) == [b""]
 
 
