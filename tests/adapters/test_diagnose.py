@@ -300,6 +300,13 @@ def _without_settings(folder: Path, *, committed: int) -> Diagnosis:
     assert error.stage is (Stage.START if committed == 3 else Stage.COMMITTING)
     (told,) = (one for one in found.findings if one.code is Code.ENTRY_WITHOUT_SETTINGS)
     assert "second line of `offsets/1` in its place" in told.remedies[1]
+    assert (told.severity is Severity.DUPLICATES) is (committed == 2)
+    assert ("to the sink" in told.text) is (committed == 2)
+    # 4.2 looks at the line before anything runs.
+    newer = diagnosed(location, spark=SparkVersion(4, 2)).findings
+    (told,) = (one for one in newer if one.code is Code.ENTRY_WITHOUT_SETTINGS)
+    assert told.severity is Severity.BLOCKS
+    assert told.text.endswith(": a start fails.")
     assert diagnosed(location, spark=SparkVersion(2, 3)).restart.error is None
     return found
 

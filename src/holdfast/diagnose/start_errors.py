@@ -142,7 +142,7 @@ def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
         yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
     known = [one for one in entries if one is not None]
     # Spark 2.2 and older pin nothing, but write their time there.
-    if any(not one.settings and not one.timestamp_ms for one in known):
+    if any(one.bare for one in known):
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
         yield spark_errors.error("", ("IllegalArgumentException",), reason, path)
     pinned = [one.settings.get(unpinned.SHUFFLE) for one in known]
@@ -205,11 +205,6 @@ def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Itera
         yield from of_bare_entry(evidence, how.spark, planned)
 
 
-def is_bare(entry: OffsetEntry) -> bool:
-    """Whether the second line of an entry is empty: Spark writes at least the time there."""
-    return entry.version == 1 and not entry.settings and not entry.timestamp_ms
-
-
 def of_bare_entry(
     evidence: Evidence, spark: SparkVersion, planned: BatchId, *, rerun: bool = False
 ) -> Iterator[StartError]:
@@ -219,7 +214,7 @@ def of_bare_entry(
     if the batch runs again, when it has reached the sink.
     """
     entry = evidence.offset_entries.get(planned)
-    if entry is not None and is_bare(entry) and spark >= NEEDS_SETTINGS:
+    if entry is not None and entry.bare and spark >= NEEDS_SETTINGS:
         yield spark_errors.error(
             "",
             spark_errors.NULL,

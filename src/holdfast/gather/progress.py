@@ -76,7 +76,7 @@ def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
     Two are looked at where there are two: one alone may be a micro-batch's whose line is lost.
     """
     newest = [offsets[batch] for batch in sorted(offsets)[-2:]]
-    bare = [not one.settings and not one.timestamp_ms and len(one.sources) == 1 for one in newest]
+    bare = [one.bare and len(one.sources) == 1 for one in newest]
     return bool(bare) and all(bare)
 
 

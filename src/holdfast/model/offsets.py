@@ -61,6 +61,11 @@ class OffsetEntry:
     source_metadata: Mapping[str, SourceMetadata] = field(default_factory=dict)
     control: ControlBatch | None = None
 
+    @property
+    def bare(self) -> bool:
+        """Whether its second line is empty: a micro-batch has at least its time there."""
+        return not self.settings and not self.timestamp_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:

@@ -12,6 +12,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId, within
+from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_TOLD = 8
@@ -59,13 +60,14 @@ def _bare(seen: Seen) -> Iterator[Finding]:
     evidence, planned = seen.evidence, seen.evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(planned)
     spark = seen.restart.starting.spark
-    if planned is None or entry is None or not start_errors.is_bare(entry):
+    if planned is None or entry is None or not entry.bare:
         return
     if spark < start_errors.NEEDS_SETTINGS or unseen.files(evidence):
         return
     path = f"offsets/{planned}"
     before = evidence.offset_entries.get(BatchId(planned - 1))
-    again = evidence.batches.last_committed != planned
+    error = seen.restart.error
+    again = error is not None and error.stage is Stage.COMMITTING
     line = (
         f"or, if it cannot be had, put the second line of `offsets/{planned - 1}` in its place, and"
         f" remove the hidden `offsets/.{planned}.crc`: its watermark is that of the batch before"
@@ -78,7 +80,7 @@ def _bare(seen: Seen) -> Iterator[Finding]:
         clues=(Clue(file=path, expected="settings and a watermark", found="an empty second line"),),
         remedies=(
             f"restore `{path}` from a copy of the checkpoint",
-            *([line] if before is not None and not start_errors.is_bare(before) else []),
+            *([line] if before is not None and not before.bare else []),
         ),
     )
 
