@@ -161,6 +161,14 @@ def send(home: Path, broker: Broker) -> None:
     assert producer.flush(30) == 0
 
 
+def send_numbers(broker: Broker, topic: str, numbers: Iterable[int]) -> None:
+    """Send numbers, as texts, to the first partition of a topic."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in numbers:
+        producer.produce(topic, value=str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
 def land(home: Path) -> None:
     """Land the rows as files, one a batch."""
     folder = home / "landing"

@@ -3,14 +3,13 @@
 import json
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.diagnosing import codes, diagnosed
+from tests.spark.driving import send_numbers
 
 from holdfast.examples.broker import Broker
 from holdfast.model.finding import Code, Finding
@@ -18,13 +17,6 @@ from holdfast.model.finding import Code, Finding
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.prove]
 
 _EPOCHS = 3
-
-
-def _send(broker: Broker, topic: str, numbers: Iterable[int]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in numbers:
-        producer.produce(topic, value=str(number).encode(), partition=0)
-    assert producer.flush(30) == 0
 
 
 def _frame(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
@@ -87,13 +79,13 @@ def test_another_trigger_fails_until_the_entry_has_settings(
 ) -> None:
     topic, checkpoint = f"continuous-{pending}", tmp_path / "ck"
     broker.create_topic(topic, 1)
-    _send(broker, topic, range(5))
+    send_numbers(broker, topic, range(5))
     _ran_continuously(spark, broker, topic, checkpoint)
     last = _newest(checkpoint, "offsets")
     for epoch in range(last + 1 - pending, _newest(checkpoint, "commits") + 1):
         (checkpoint / f"commits/{epoch}").unlink()
         (checkpoint / f"commits/.{epoch}.crc").unlink(missing_ok=True)
-    _send(broker, topic, range(5, 8))
+    send_numbers(broker, topic, range(5, 8))
     told = _told(checkpoint)
     assert f"it fails, as the second line of `offsets/{last}` is empty" in told.text
     with pytest.raises(StreamingQueryException, match="watermarkTracker"):

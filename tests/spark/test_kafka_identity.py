@@ -5,17 +5,16 @@ An offset counts the records of one topic of one cluster, and Spark keeps the id
 
 import json
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import deltalake
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from tests.diagnosing import codes, diagnosed, reading, recorded
 from tests.looking import evidence
+from tests.spark.driving import send_numbers
 from tests.spark.recording import recorded_to_the_end, runs
 
 import holdfast
@@ -35,13 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 _CLOSED = "127.0.0.1:9"
 _PASSWORD = "s3cret-of-the-test"
-
-
-def _send(broker: Broker, topic: str, numbers: Iterable[int]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in numbers:
-        producer.produce(topic, value=str(number).encode(), partition=0)
-    assert producer.flush(30) == 0
 
 
 def _make_anew(broker: Broker, topic: str) -> None:
@@ -88,7 +80,7 @@ def _told(found: Check) -> list[tuple[Code, Severity]]:
 def test_a_topic_that_was_made_anew(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     topic, servers = "made-anew", broker.bootstrap_servers
     broker.create_topic(topic, 1)
-    _send(broker, topic, range(5))
+    send_numbers(broker, topic, range(5))
     assert _ran(spark, tmp_path, servers, topic) == [0, 1, 2, 3, 4]
     assert _told(_checked(spark, tmp_path, servers, topic)) == []
     assert codes(diagnosed(tmp_path / "ck", kafka=servers)) == set()
@@ -98,11 +90,11 @@ def test_a_topic_that_was_made_anew(spark: SparkSession, broker: Broker, tmp_pat
     named = _checked(spark, tmp_path, other, topic)
     assert _told(named) == [(Code.SOURCE_OPTION_CHANGED, Severity.NOTE)]
     assert named.judgement is Judgement.SAFE
-    _send(broker, topic, [5])
+    send_numbers(broker, topic, [5])
     assert _ran(spark, tmp_path, other, topic) == [0, 1, 2, 3, 4, 5]
 
     _make_anew(broker, topic)
-    _send(broker, topic, range(100, 110))
+    send_numbers(broker, topic, range(100, 110))
     found = _checked(spark, tmp_path, servers, topic)
     assert (Code.KAFKA_TOPIC_RECREATED, Severity.LOSES) in _told(found)
     assert found.judgement is Judgement.UNSAFE
@@ -118,11 +110,11 @@ def test_a_cluster_that_has_a_topic_of_the_same_name(
 ) -> None:
     topic, servers = "in-two-clusters", broker.bootstrap_servers
     broker.create_topic(topic, 1)
-    _send(broker, topic, range(3))
+    send_numbers(broker, topic, range(3))
     assert _ran(spark, tmp_path, servers, topic) == [0, 1, 2]
     with Broker(tmp_path_factory.mktemp("another")) as another:
         another.create_topic(topic, 1)
-        _send(another, topic, range(100, 105))
+        send_numbers(another, topic, range(100, 105))
         there = another.bootstrap_servers
         found = _checked(spark, tmp_path, there, topic)
         assert _told(found) == [(Code.KAFKA_CLUSTER_CHANGED, Severity.LOSES)]
@@ -150,10 +142,10 @@ def test_a_run_is_refused_and_can_be_accepted(
         return sorted(rows.column("n").to_pylist())
 
     broker.create_topic(topic, 1)
-    _send(broker, topic, range(3))
+    send_numbers(broker, topic, range(3))
     assert run() == [0, 1, 2]
     _make_anew(broker, topic)
-    _send(broker, topic, range(100, 105))
+    send_numbers(broker, topic, range(100, 105))
     with pytest.raises(StartUnsafe, match="KAFKA_TOPIC_RECREATED") as refused:
         run()
     assert "--accept KAFKA_TOPIC_RECREATED" in refused.value.hint
@@ -171,7 +163,7 @@ def test_a_topic_that_is_made_anew_under_a_run(
         given.append(sorted(row.n for row in rows.collect()))
         if len(given) == 2:
             _make_anew(broker, topic)
-            _send(broker, topic, range(100, 110))
+            send_numbers(broker, topic, range(100, 110))
             raise OSError  # as a database may at any time: a restart of the query cures it
 
     declared = Pipeline("test", checkpoints=str(tmp_path / "checkpoints"))
@@ -179,7 +171,7 @@ def test_a_topic_that_is_made_anew_under_a_run(
     job = declared.job("job", reads=reads, writes=sinks.foreach_batch(kept))
     job(lambda rows: rows.selectExpr("int(string(value)) n"))
     broker.create_topic(topic, 1)
-    _send(broker, topic, range(6))
+    send_numbers(broker, topic, range(6))
     wishes = admission.Wishes(dev=True, once=True, restarts=3, accepted=frozenset())
     with pytest.raises(StartUnsafe, match="KAFKA_TOPIC_RECREATED"):
         driver.start(declared.declaration, declared.jobs, spark, wishes).wait()

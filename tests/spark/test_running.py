@@ -11,10 +11,10 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.looking import evidence
+from tests.spark.driving import send_numbers
 
 import holdfast
 from holdfast import Pipeline, sinks, sources
@@ -169,10 +169,7 @@ def test_a_first_batch_that_begins_elsewhere_is_refused(place: Place, broker: Br
         place.run(declared)
 
     broker.create_topic("begun", 1)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in range(3):
-        producer.produce("begun", value=str(number).encode(), partition=0)
-    assert producer.flush(30) == 0
+    send_numbers(broker, "begun", range(3))
     run('{"begun":{"0":2}}')
     assert place.ids() == [2]
     shutil.rmtree(place.checkpoint)
