@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -225,6 +226,26 @@ def _record(location: Path, run: str, at_ms: int, sink: str) -> None:
     place = location.parent / f".holdfast/{location.name}/runs/{at_ms}-{run}"
     place.mkdir(parents=True)
     (place / "000000.jsonl").write_text(json.dumps(told) + "\n")
+
+
+@pytest.mark.parametrize(("logs", "wanted", "told"), [(50, 0, 0), (51, 50, 1), (51, 0, 2)])
+def test_older_logs_that_were_not_read_are_told(
+    tmp_path: Path, logs: int, wanted: int, told: int
+) -> None:
+    location = files.write(tmp_path / "c")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    ran = _ran(files.QUERY_ID, _RUNS[0], 1, "FileSink[/1]")
+    for number in range(logs):
+        _logged(folder / f"local-{number}", "4.1.1", *(ran if number == wanted else ()))
+        os.utime(folder / f"local-{number}", (number, number))
+    found = evidence(location, event_log=str(folder))
+    assert isinstance(found.sink, Known) == (told < 2)
+    reasons = [one.reason for one in found.unreadable if one.path == str(folder)]
+    assert len(reasons) == told
+    if told:
+        assert reasons[-1] == "of its 51 event logs the 50 newest were read"
+        assert all("event logs the 50 newest" in " ".join(one.split()) for one in rendered(found))
 
 
 @pytest.mark.parametrize("days", [(1, 2), (2, 1)])

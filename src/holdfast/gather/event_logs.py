@@ -35,7 +35,7 @@ from holdfast.storage import (
 
 _ROLLED = re.compile(r"events_(?P<number>\d+)_.*")
 _ROLLING = "eventlog_v2_"
-_MOST_LOGS = 50
+MOST_LOGS = 50
 LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
 _NO_EVENT = (
@@ -64,64 +64,64 @@ def at(place: str, storage: Mapping[str, str]) -> EventLog:
             "expected an event log, found an empty text",
             hint="a variable of the shell may be unset; name a file or a folder",
         )
-    return EventLog(place=urls.canonical(place), events=_Events(place, storage))
+    return EventLog(place=urls.canonical(place), events=Events(place, storage))
 
 
-@dataclass(frozen=True, slots=True)
-class _Events:
-    """The events of the logs at a place, read anew each time."""
+@dataclass(slots=True)
+class Events:
+    """The events of the logs at a place, oldest log first, each with the file that tells it."""
 
     place: str
     storage: Mapping[str, str]
+    left_out: str = ""
 
     def __iter__(self) -> Iterator[Told]:
-        return events(self.place, self.storage)
+        read = _Read()
+        for path, file in self._local() if urls.is_local(self.place) else self._remote():
+            for event in event_log.decode(read.counted(lines(codecs.opened(file)))):
+                if isinstance(event, Unreadable):
+                    read.foreign += 1
+                else:
+                    yield path, event
+        if read.lines and read.foreign == read.lines:
+            raise _unreadable(self.place, _NO_EVENT)
 
+    def _local(self) -> Iterator[tuple[str, BinaryIO]]:
+        for path in self._local_files():
+            with local.opened_quietly(path) as file:
+                yield str(path), file
 
-def events(place: str, storage: Mapping[str, str]) -> Iterator[Told]:
-    """The events of the logs at a place, oldest log first, each with the file that tells it."""
-    files = _local(place) if urls.is_local(place) else _remote(urls.canonical(place), storage)
-    read = _Read()
-    for path, file in files:
-        for event in event_log.decode(read.counted(lines(codecs.opened(file)))):
-            if isinstance(event, Unreadable):
-                read.foreign += 1
-            else:
-                yield path, event
-    if read.lines and read.foreign == read.lines:
-        raise _unreadable(place, _NO_EVENT)
+    def _local_files(self) -> Sequence[Path]:
+        path = urls.local_path(self.place)
+        if path.is_file():
+            return [path]
+        reader = open_reader(self.place)
+        inside = reader.children("")
+        if isinstance(inside, Missing | Refused):
+            raise _unreadable(self.place, _reason(inside))
+        return [path / name for name in self._newest(reader, inside)]
 
+    def _remote(self) -> Iterator[tuple[str, BinaryIO]]:
+        url = urls.canonical(self.place)
+        reader = open_reader(url, self.storage)
+        inside = reader.children("")
+        if isinstance(inside, Children) and (inside.files or inside.folders):
+            names = self._newest(reader, inside)
+        else:  # a file, then: its own folder tells
+            url, _, name = url.rpartition("/")
+            reader, names = open_reader(url, self.storage), [name]
+        for name in names:
+            for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
+                if not isinstance(data, bytes):
+                    raise _unreadable(f"{url}/{name}", _reason(data))
+                yield f"{url}/{name}", io.BytesIO(data)
 
-def _local(place: str) -> Iterator[tuple[str, BinaryIO]]:
-    for path in _local_files(place):
-        with local.opened_quietly(path) as file:
-            yield str(path), file
-
-
-def _local_files(place: str) -> Sequence[Path]:
-    path = urls.local_path(place)
-    if path.is_file():
-        return [path]
-    reader = open_reader(place)
-    inside = reader.children("")
-    if isinstance(inside, Missing | Refused):
-        raise _unreadable(place, _reason(inside))
-    return [path / name for name in _in_folder(reader, inside)]
-
-
-def _remote(url: str, storage: Mapping[str, str]) -> Iterator[tuple[str, BinaryIO]]:
-    reader = open_reader(url, storage)
-    inside = reader.children("")
-    if isinstance(inside, Children) and (inside.files or inside.folders):
-        names = _in_folder(reader, inside)
-    else:  # a file, then: its own folder tells
-        url, _, name = url.rpartition("/")
-        reader, names = open_reader(url, storage), [name]
-    for name in names:
-        for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
-            if not isinstance(data, bytes):
-                raise _unreadable(f"{url}/{name}", _reason(data))
-            yield f"{url}/{name}", io.BytesIO(data)
+    def _newest(self, reader: Reader, inside: Children) -> Sequence[str]:
+        """The files of the newest logs, the oldest log first."""
+        logs = _in_folder(reader, inside)
+        told = f"of its {len(logs):,} event logs the {MOST_LOGS} newest were read"
+        self.left_out = told if len(logs) > MOST_LOGS else ""
+        return [name for log in logs[-MOST_LOGS:] for name in log]
 
 
 def _reason(found: Missing | Refused) -> str:
@@ -135,11 +135,11 @@ def _unreadable(place: str, reason: str) -> EventLogUnreadable:
     )
 
 
-def _in_folder(reader: Reader, inside: Children) -> Sequence[str]:
-    """The files of the newest logs, the oldest log first."""
+def _in_folder(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
+    """The files of each log, the oldest log first."""
     rolled = _rolled(inside.files)
     if rolled:
-        return rolled
+        return [rolled]
     logs = [
         (file.modified_ms, [file.name]) for file in inside.files if not file.name.startswith(".")
     ]
@@ -148,7 +148,7 @@ def _in_folder(reader: Reader, inside: Children) -> Sequence[str]:
         if folder.startswith(_ROLLING) and isinstance(below, Children):
             newest_ms = max((file.modified_ms for file in below.files), default=0)
             logs.append((newest_ms, [f"{folder}/{name}" for name in _rolled(below.files)]))
-    return [name for _, names in sorted(logs)[-_MOST_LOGS:] for name in names]
+    return [names for _, names in sorted(logs)]
 
 
 def _rolled(files: Iterable[File]) -> list[str]:

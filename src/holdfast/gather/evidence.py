@@ -161,10 +161,14 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
 
 
 def silent(event_log: "EventLog | None", told: History) -> Iterator[UnreadableFile]:
-    """An event log that was given and tells nothing of the query."""
-    if event_log is not None and told.log_silent:
+    """An event log that was given and tells nothing of the query, or not all that it holds."""
+    if event_log is None:
+        return
+    if told.log_silent:
         reason = f"the event log {told.log_silent}"
         yield UnreadableFile(path=event_log.place, reason=reason, outside=True)
+    if told.log_left_out:
+        yield UnreadableFile(path=event_log.place, reason=told.log_left_out, outside=True)
 
 
 def _told(

@@ -8,8 +8,9 @@ What several runs tell is taken from the newest of them, by the time of its star
 records hold more than an event log, and come first where both tell the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from holdfast.decode import fingerprint
 from holdfast.gather.told import NO_END, History, Write
@@ -34,20 +35,26 @@ Told = tuple[str, LogEvent]
 """The file that tells it, and the event."""
 
 
+class LogEvents(Protocol):
+    """The events of one or more logs, which are read whenever they are asked for."""
+
+    left_out: str
+    """What was not read of the logs when they were last read, in words; empty where all was."""
+
+    def __iter__(self) -> Iterator[Told]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLog:
-    """An event log that somebody names, or a folder of them, and what is in it.
-
-    It is read whenever its events are asked for.
-    """
+    """An event log that somebody names, or a folder of them, and what is in it."""
 
     place: str
-    events: Iterable[Told]
+    events: LogEvents
 
 
 def of(
     records: Sequence[Told],
-    log: Iterable[Told] | None,
+    log: LogEvents | None,
     query_id: QueryId | None,
     location: str,
     batches: Collection[BatchId],
@@ -66,7 +73,8 @@ def of(
         recorded.take(path, event)
     wanted = known or logged.planned_at(location)
     history = _together([*logged.of(wanted), *recorded.of(wanted)])
-    history.log_silent = "" if log is None else logged.silent(wanted)
+    if log is not None:
+        history.log_silent, history.log_left_out = logged.silent(wanted), log.left_out
     return history
 
 

@@ -51,6 +51,8 @@ class History:
     """Where each batch with rows ended, a source each."""
     log_silent: str = ""
     """Why the event log that was given tells nothing of the query; empty where it does."""
+    log_left_out: str = ""
+    """What of the event log that was given was not read; empty where all was."""
 
     def add(self, later: "History") -> None:
         """Lay what a later run tells over it, or what is better told of the same run."""
