@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,10 +120,46 @@ def test_jobs_are_listed_with_what_they_read_and_write(tmp_path: Path) -> None:
     done = holdfast(tmp_path, "jobs", declare(tmp_path, "/data/checkpoints"))
     assert done.stdout == (
         f"ingest  ({tmp_path}/orders.py:6)\n"
-        f"  reads       Files {tmp_path}/landing\n"
-        f"  writes      DeltaAppend {tmp_path}/table\n"
+        f"  reads       json files in {tmp_path}/landing\n"
+        f"  writes      Delta table {tmp_path}/table\n"
         f"  checkpoint  /data/checkpoints/ingest\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "listed"),
+    [
+        (
+            'sources.kafka("broker:9092", ["a", "b"])',
+            'sinks.delta_merge("/lake/gold", keys=["id", "day"])',
+            ("Kafka a, b at broker:9092", "Delta table /lake/gold by id, day"),
+        ),
+        (
+            'sources.delta("/lake/raw")',
+            'sinks.postgres_upsert("host=db", "gold", keys=["id"])',
+            ("Delta table /lake/raw", "PostgreSQL table public.gold by id"),
+        ),
+        (
+            'sources.delta("/lake/raw")',
+            '[sinks.jdbc_append("jdbc:mariadb://db/x", "rows"), sinks.foreach_batch(ingest)]',
+            ("Delta table /lake/raw", "JDBC table rows; function ingest, unproven"),
+        ),
+        (
+            'sources.files("/in", format="csv", schema="id INT")',
+            'sinks.files("/out", format="parquet")',
+            ("csv files in /in", "parquet files in /out"),
+        ),
+    ],
+)
+def test_every_source_and_sink_is_listed_in_words(
+    tmp_path: Path, reads: str, writes: str, listed: tuple[str, str]
+) -> None:
+    lines = ("from holdfast import Pipeline, sinks, sources", "def ingest(rows): return rows",
+             'pipeline = Pipeline("p", checkpoints="/c")',
+             f'pipeline.job("j", reads={reads}, writes={writes})(ingest)')  # fmt: skip
+    (tmp_path / "p.py").write_text("\n".join(lines))
+    _, *shown, _ = holdfast(tmp_path, "jobs", "p.py").stdout.splitlines()
+    assert shown == [f"  reads       {listed[0]}", f"  writes      {listed[1]}"]
 
 
 @pytest.mark.parametrize("base", ["/data/checkpoints/", "file:///data/checkpoints"])
@@ -215,5 +252,10 @@ def test_under_spark_submit(tmp_path: Path) -> None:
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
+    said = [
+        line for line in (done.stdout + done.stderr).splitlines() if line.startswith("ingest: ")
+    ]
+    assert re.fullmatch(r"ingest: batch 0 done, 2 rows read, \d+\.\d s", said[1]), said
+    assert said[2:] == ["ingest: done"]
     assert (tmp_path / "checkpoints/ingest/commits/0").exists()
     assert len(list((tmp_path / "table/_delta_log").glob("*.json"))) == 2

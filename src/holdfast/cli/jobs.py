@@ -7,7 +7,24 @@ import click
 
 from holdfast import ops
 from holdfast.cli import options
-from holdfast.model.definition import Job, Output, Source
+from holdfast.model.definition import (
+    DeltaAppend,
+    DeltaMerge,
+    DeltaTable,
+    Files,
+    FileSink,
+    ForeachBatch,
+    JdbcAppend,
+    JdbcUpsert,
+    Job,
+    Kafka,
+    LedgeredSink,
+    Output,
+    PostgresAppend,
+    PostgresUpsert,
+    Source,
+)
+from holdfast.run.locations import path_of
 from holdfast.run.pipeline import Pipeline
 from holdfast.storage import urls
 
@@ -28,8 +45,8 @@ def jobs(target: str, *, as_json: bool) -> None:
 def _lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
         yield f"{job.name}  ({job.declared})\n"
-        yield f"  reads       {', '.join(_source(source) for source in job.reads)}\n"
-        yield f"  writes      {', '.join(_output(output) for output in job.writes)}\n"
+        yield f"  reads       {'; '.join(_source(source) for source in job.reads)}\n"
+        yield f"  writes      {'; '.join(_output(output) for output in job.writes)}\n"
         yield f"  checkpoint  {_location(pipeline, job)}\n"
 
 
@@ -54,10 +71,29 @@ def _location(pipeline: Pipeline, job: Job) -> str:
 
 
 def _source(source: Source) -> str:
-    place = getattr(source, "path", None) or ",".join(getattr(source, "topics", ()))
-    return f"{type(source).__name__} {place}"
+    match source:
+        case Files():
+            return f"{source.format} files in {source.path}"
+        case Kafka():
+            return f"Kafka {', '.join(source.topics)} at {source.servers}"
+        case DeltaTable():
+            return f"Delta table {source.path}"
 
 
 def _output(output: Output) -> str:
-    place = getattr(output.sink, "path", output.name)
-    return f"{type(output.sink).__name__} {place}"
+    match output.sink:
+        case DeltaAppend() | DeltaMerge() as sink:
+            return f"Delta table {sink.path}{_by(sink)}"
+        case PostgresAppend() | PostgresUpsert() as sink:
+            return f"PostgreSQL table {path_of(sink)}{_by(sink)}"
+        case JdbcAppend() | JdbcUpsert() as sink:
+            return f"JDBC table {path_of(sink)}{_by(sink)}"
+        case FileSink() as sink:
+            return f"{sink.format} files in {sink.path}"
+        case ForeachBatch() as sink:
+            return f"function {getattr(sink.function, '__name__', output.name)}, unproven"
+
+
+def _by(sink: LedgeredSink) -> str:
+    keys = getattr(sink, "keys", ())
+    return f" by {', '.join(keys)}" if keys else ""

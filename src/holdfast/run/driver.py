@@ -39,6 +39,8 @@ _LONGEST_BACKOFF = 60.0
 _SETTLE_SECONDS = 3.0
 _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
+_ASK_SECONDS = 1.0
+_TELL_SECONDS = 60.0
 
 
 def _silent(_: str) -> None:
@@ -58,6 +60,7 @@ class Runner:
     plan: Fingerprint | Unknown = NOT_RECORDED
     restarts: int = 0
     restart_at: float = 0.0
+    ask_at: float = 0.0
     done: bool = False
     last_batch: int = -1
     error: HoldfastError | None = None
@@ -174,6 +177,7 @@ class Running:
         runner.query = query.start(
             runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
         )
+        runner.ask_at = 0.0
 
     def _judge(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
         """Hold the query against the checkpoint; after its first start only what it reads from."""
@@ -209,8 +213,10 @@ class Running:
                 runner.restart_at = 0.0
                 self._relaunch(runner)
             return
-        if runner.query.isActive:
-            self._progressed(runner)
+        active, now = runner.query.isActive, time.monotonic()
+        if not active or now >= runner.ask_at:
+            runner.ask_at = now + (_TELL_SECONDS if self._progressed(runner) else _ASK_SECONDS)
+        if active:
             return
         error = runner.query.exception()
         if error is None:
@@ -221,13 +227,18 @@ class Running:
         inner = runner.writer.failure if runner.writer is not None else None
         self._failed(runner, failure.explained(runner.job, error, inner))
 
-    def _progressed(self, runner: Runner) -> None:
-        if runner.restarts == 0 or runner.query is None:
-            return
-        progress = runner.query.lastProgress
-        if progress is not None and progress["batchId"] > runner.last_batch:
-            runner.last_batch = progress["batchId"]
-            runner.restarts = 0
+    def _progressed(self, runner: Runner) -> bool:
+        """Tell the last batch, if there was another one since; a restart has then helped."""
+        progress = runner.query.lastProgress if runner.query is not None else None
+        if progress is None or progress["batchId"] <= runner.last_batch:
+            return False
+        runner.last_batch, runner.restarts = progress["batchId"], 0
+        seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
+        self._say(
+            f"{runner.job.name}: batch {runner.last_batch} done, {progress['numInputRows']:,} rows"
+            f" read, {seconds:.1f} s"
+        )
+        return True
 
     def _failed(self, runner: Runner, found: Failure) -> None:
         if not found.curable or runner.restarts >= self._wishes.restarts:
