@@ -51,3 +51,11 @@ def test_the_line_that_says_most_is_told_whole(
 def test_it_is_told_of_the_job_that_failed() -> None:
     with pytest.raises(QueryFailed, match="expected job `orders` to run"), failure.telling(_JOB):
         raise KeyError("amount")
+
+
+@pytest.mark.parametrize("before", [0, 200])
+def test_no_secret_is_told_while_a_failed_job_is_tried_again(before: int) -> None:
+    url = f"{'x' * before} jdbc:mariadb://db/shop?user=shop&password={'hunter2' * 9}"
+    said = failure.explained(_JOB, Exception("Query failed"), OSError(f"no answer of {url}"))
+    assert "OSError: no answer of" in said.error.message
+    assert "hunter2" not in said.error.message

@@ -17,6 +17,7 @@ from holdfast.errors import (
     StorageUnavailable,
 )
 from holdfast.model.definition import Job
+from holdfast.report import redact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ def telling(job: Job) -> Iterator[None]:
 
 
 def _reason(error: BaseException, inner: Exception | None) -> str:
-    """The one line that says most: the innermost cause that Spark or Python names."""
+    """The one line that says most: the innermost cause that Spark or Python names; no secrets."""
     raised = inner or error
     text = str(raised)
     causes = re.findall(
@@ -155,4 +156,5 @@ def _reason(error: BaseException, inner: Exception | None) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = ": ".join([type(raised).__name__, *lines[:1]])
     chosen = causes[-1] if causes else next(iter(conditions), named)
-    return chosen.strip().rstrip(";")[:300]
+    # A secret that is cut cannot always be told from other text.
+    return redact.shown(chosen.strip().rstrip(";"))[:300]
