@@ -271,6 +271,30 @@ def test_a_table_that_loses_its_rows_between_admission_and_start_is_refused(
         driver.launch(jobs, place.spark, wishes)
 
 
+@pytest.mark.parametrize(("pause", "told"), [(0.0, [0, 1, 2, 3]), (3600.0, [0, 3])])
+def test_the_first_batch_is_told_then_one_in_a_while_and_the_last(
+    place: Place, monkeypatch: pytest.MonkeyPatch, pause: float, told: list[int]
+) -> None:
+    monkeypatch.setattr(driver, "_TELL_SECONDS", pause)
+    options = {"maxFilesPerTrigger": "1"}
+    landing = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA,
+                            options=options)  # fmt: skip
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    slow = sinks.foreach_batch(lambda rows, _: time.sleep(1.5 + 0 * rows.count()))
+    declared.job("job", reads=landing, writes=slow)(lambda rows: rows)
+    for number in range(4):
+        place.land(f"{number}.json", number, 1000 + number)
+    wishes = admission.Wishes(dev=True, once=True)
+    said: list[str] = []
+    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    driver.launch(jobs, place.spark, wishes, said.append).wait()
+    *batches, last = said
+    assert last == "job: done"
+    assert [line.rpartition(", ")[0] for line in batches] == [
+        f"job: batch {number} done, {1000 + number:,} rows read" for number in told
+    ]
+
+
 def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: Place) -> None:
     failed: list[int] = []
 

@@ -35,7 +35,7 @@ from holdfast.storage import (
 
 _ROLLED = re.compile(r"events_(?P<number>\d+)_.*")
 _ROLLING = "eventlog_v2_"
-MOST_LOGS = 50
+_MOST_LOGS = 50
 LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
 _NO_EVENT = (
@@ -64,11 +64,11 @@ def at(place: str, storage: Mapping[str, str]) -> EventLog:
             "expected an event log, found an empty text",
             hint="a variable of the shell may be unset; name a file or a folder",
         )
-    return EventLog(place=urls.canonical(place), events=Events(place, storage))
+    return EventLog(place=urls.canonical(place), events=_Events(place, storage))
 
 
 @dataclass(slots=True)
-class Events:
+class _Events:
     """The events of the logs at a place, oldest log first, each with the file that tells it."""
 
     place: str
@@ -119,9 +119,10 @@ class Events:
     def _newest(self, reader: Reader, inside: Children) -> Sequence[str]:
         """The files of the newest logs, the oldest log first."""
         logs = _in_folder(reader, inside)
-        told = f"of its {len(logs):,} event logs the {MOST_LOGS} newest were read"
-        self.left_out = told if len(logs) > MOST_LOGS else ""
-        return [name for log in logs[-MOST_LOGS:] for name in log]
+        told = f"of its {len(logs):,} event logs the {_MOST_LOGS} newest were read"
+        older = "; name an older one to have it read"
+        self.left_out = told + older if len(logs) > _MOST_LOGS else ""
+        return [name for log in logs[-_MOST_LOGS:] for name in log]
 
 
 def _reason(found: Missing | Refused) -> str:

@@ -13,20 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.decode import fingerprint as plans
 from holdfast.errors import DriverFenced, HoldfastError
 from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
-from holdfast.report import redact
 from holdfast.run import admission, failure, fingerprint, judging, lease, query
 from holdfast.run.admission import Admitted, AdmittedJob, Wishes
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
 from holdfast.run.listener import Records
-from holdfast.run.locations import path_of
-from holdfast.run.records import Event, Recorder
+from holdfast.run.records import Recorder
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -173,7 +170,7 @@ class Running:
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.admitted.outputs, reader)
-        self._records.declare(runner.job.name, _facts(runner, plan, self._wishes.accepted))
+        self._records.declare(runner.job, runner.life, plan, self._wishes.accepted)
         runner.query = query.start(
             runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
         )
@@ -320,32 +317,3 @@ def launch(
         running.stop(grace=0)
         raise
     return running
-
-
-def _facts(runner: Runner, plan: Fingerprint | Unknown, accepted: frozenset[str]) -> Event:
-    """What holdfast knows of a job beyond what Spark tells."""
-    job = runner.job
-    of_plan: Event = {}
-    if not isinstance(plan, Unknown):
-        of_plan = {
-            "stateful_operators": [one.kind for one in plan.operators],
-            "plan": plans.encode(plan),
-        }
-    return {
-        "job": job.name,
-        "epoch": runner.life.epoch,
-        "generation": runner.life.generation,
-        "declared": str(job.declared),
-        "proven": job.proven,
-        "output_mode": job.output_mode.value,
-        **of_plan,
-        "accepted": sorted(accepted),
-        "reads": [
-            {"kind": type(source).__name__, "options": redact.value(source.options)}
-            for source in job.reads
-        ],
-        "writes": [
-            {"name": o.name, "kind": type(o.sink).__name__, "path": path_of(o.sink)}
-            for o in job.writes
-        ],
-    }

@@ -24,11 +24,14 @@ from pyspark.sql.streaming.listener import (
 
 from holdfast.decode import fingerprint as plans
 from holdfast.model import json
-from holdfast.model.batch import Unknown
+from holdfast.model.batch import Life, Unknown
+from holdfast.model.definition import Job
+from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import raised, redact
 from holdfast.run import clock, fingerprint
+from holdfast.run.locations import path_of
 from holdfast.run.records import Event, Recorder, RunLog
 from holdfast.storage import Folder, open_store, urls
 
@@ -68,9 +71,11 @@ class Records(StreamingQueryListener):
         self._live: set[str] = set()
         self._ended = threading.Condition()
 
-    def declare(self, job: str, facts: Event) -> None:
+    def declare(
+        self, job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]
+    ) -> None:
         """Say what is known of a job beyond what Spark tells; before its query starts."""
-        self._declared[job] = facts
+        self._declared[job.name] = _facts(job, life, plan, accepted)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
         """Open the run's records."""
@@ -138,6 +143,33 @@ class Records(StreamingQueryListener):
         )
         self._logs[run] = log
         return log
+
+
+def _facts(job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]) -> Event:
+    of_plan: Event = {}
+    if not isinstance(plan, Unknown):
+        of_plan = {
+            "stateful_operators": [one.kind for one in plan.operators],
+            "plan": plans.encode(plan),
+        }
+    return {
+        "job": job.name,
+        "epoch": life.epoch,
+        "generation": life.generation,
+        "declared": str(job.declared),
+        "proven": job.proven,
+        "output_mode": job.output_mode.value,
+        **of_plan,
+        "accepted": sorted(accepted),
+        "reads": [
+            {"kind": type(source).__name__, "options": redact.value(source.options)}
+            for source in job.reads
+        ],
+        "writes": [
+            {"name": o.name, "kind": type(o.sink).__name__, "path": path_of(o.sink)}
+            for o in job.writes
+        ],
+    }
 
 
 def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
