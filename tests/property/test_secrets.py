@@ -81,7 +81,7 @@ def test_a_secret_among_the_options_of_jdbc_is_refused(option: str) -> None:
 )
 def test_an_address_without_a_secret_is_taken(url: str) -> None:
     options = {"driver": "x", "sessionInitStatement": "SET x", "keytab": "/etc/k"}
-    assert sinks.jdbc_append(url, "t", options=options)
+    assert sinks.jdbc_append(url, "t", options=options).name == "t"
 
 
 @pytest.mark.parametrize("text", INNOCENT)

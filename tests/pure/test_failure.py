@@ -83,7 +83,7 @@ class _Captured(Exception):
     ],
 )
 def test_what_may_pass_is_tried_again_whatever_its_text_says(said: str) -> None:
-    failed = _Captured("[STREAM_FAILED] Query terminated", _Captured(said))
+    failed = _Captured(f"[STREAM_FAILED] terminated with exception: {said}", _Captured(said))
     assert failure.explained(_JOB, failed, None).curable
     assert failure.explained(_JOB, Exception("failed"), failed).curable
 
