@@ -27,6 +27,7 @@ def diagnosed(  # noqa: PLR0913  one parameter an option of the command
     kafka: str = "",
     storage: Mapping[str, str] | None = None,
     event_log: str | None = None,
+    now_ms: int = NOW_MS,
 ) -> Diagnosis:
     """The diagnosis of one checkpoint."""
     return ops.diagnose(
@@ -37,7 +38,7 @@ def diagnosed(  # noqa: PLR0913  one parameter an option of the command
         asynchronous=asynchronous,
         asked=asked or {},
         kafka=kafka,
-        now_ms=NOW_MS,
+        now_ms=now_ms,
         told=lambda *_: None,
     )
 

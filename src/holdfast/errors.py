@@ -17,7 +17,8 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     │   ├── BaseEphemeral             BASE_EPHEMERAL
     │   ├── LocationShared            LOCATION_SHARED
     │   ├── LocationNested            LOCATION_NESTED
-    │   └── LocationMoved             LOCATION_MOVED
+    │   ├── LocationMoved             LOCATION_MOVED
+    │   └── CreateNotExclusive        CREATE_NOT_EXCLUSIVE
     ├── InspectionRefused             there is nothing there that can be looked at as asked
     │   ├── LocationMissing           LOCATION_MISSING
     │   ├── LocationEmpty             LOCATION_EMPTY
@@ -166,6 +167,12 @@ class LocationMoved(LocationRefused):
     code = "LOCATION_MOVED"
 
 
+class CreateNotExclusive(LocationRefused):
+    """The storage lets two writers create the same file, so no lease on it is safe."""
+
+    code = "CREATE_NOT_EXCLUSIVE"
+
+
 class InspectionRefused(HoldfastError):
     """There is nothing there that can be looked at as asked."""
 
@@ -279,6 +286,8 @@ class OffsetsUnreadable(HoldfastError):
 
     code = "OFFSETS_UNREADABLE"
     exit_code = 3
+    # Spark may have swallowed a failed upload of the entry; a restart then plans the batch again.
+    curable_by_restart = True
 
 
 class SinkContended(HoldfastError):

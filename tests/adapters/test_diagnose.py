@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -489,6 +492,38 @@ def _a_driver_at_work(folder: Path) -> Diagnosis:
 @_shows(Code.LEASE_STALE)
 def _a_driver_that_was_killed(folder: Path) -> Diagnosis:
     return diagnosed(_leased(files.write(folder / "c"), NOW_MS - 500_000))
+
+
+def test_a_driver_that_was_killed_a_moment_ago_is_not_said_to_run(tmp_path: Path) -> None:
+    """Also where another process has its number by now."""
+    location = files.write(tmp_path / "c")
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    now = round(time.time() * 1000)
+    assert Code.DRIVER_RUNNING in codes(diagnosed(location, now_ms=now))
+    child.kill()
+    child.communicate()
+    found = diagnosed(location, now_ms=now)
+    said = {one.code: one.text for one in found.findings}
+    assert Code.DRIVER_RUNNING not in said
+    assert said[Code.LEASE_STALE].startswith(f"Nobody runs this query: process {child.pid} on")
+    file = tmp_path / ".holdfast/c/lease/000000000001.json"
+    file.write_text(file.read_text().replace(f'"pid":{child.pid}', f'"pid":{os.getpid()}'))
+    assert Code.LEASE_STALE in codes(diagnosed(location, now_ms=now))
+
+
+_HOLD = """
+import sys, time
+from holdfast.model.ids import Epoch, JobName
+from holdfast.run import lease
+from holdfast.storage import open_store
+lease.acquire(open_store(sys.argv[1]), JobName("c"), above=Epoch(0))
+print("held", flush=True)
+time.sleep(600)
+"""
 
 
 @_shows(Code.TWO_DRIVERS)

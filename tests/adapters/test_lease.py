@@ -18,6 +18,7 @@ import pytest
 
 from holdfast.decode import lease as lease_format
 from holdfast.errors import LeaseHeld
+from holdfast.gather import processes
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
 from holdfast.run import clock, lease
@@ -87,12 +88,14 @@ def test_the_first_lease(store: Store) -> None:
     assert got == Lease(
         job=JOB,
         epoch=Epoch(1),
-        holder=clock.this_process(),
+        holder=processes.this_process(),
         since_ms=got.since_ms,
         heartbeat_ms=got.since_ms,
         ttl_ms=lease.TTL_MS,
         released=False,
+        token=got.token,
     )
+    assert len(got.token) == 16
     assert before <= got.since_ms <= clock.now_ms()
     assert got.holder.pid == os.getpid()
     assert got.holder.host == socket.gethostname()
@@ -112,8 +115,9 @@ def test_a_second_driver_is_told_who_has_it_and_since_when(store: Store) -> None
 
 def test_this_process_itself_is_refused_a_second_one(store: Store) -> None:
     acquire(store)
-    with pytest.raises(LeaseHeld, match=f"process {os.getpid()} "):
+    with pytest.raises(LeaseHeld, match=f"this process .process {os.getpid()} ") as refused:
         acquire(store)
+    assert "stop the query" in refused.value.hint
 
 
 @pytest.mark.parametrize(

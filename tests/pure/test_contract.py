@@ -1,6 +1,7 @@
 """The one decision that makes a sink exactly once: the whole table of its docstring, as data."""
 
 import pytest
+from pyspark.errors import PySparkException
 
 from holdfast.errors import (
     BatchChanged,
@@ -10,6 +11,7 @@ from holdfast.errors import (
     SinkBehind,
     SinkContended,
     SinkRefused,
+    SinkUnavailable,
 )
 from holdfast.model.batch import Batch, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
@@ -138,10 +140,12 @@ def test_losing_against_other_writers_is_cured_by_a_restart() -> None:
         ("[DELTA_CONCURRENT_APPEND] Files were added.\nat x.scala:1", SinkContended),
         ("[DELTA_CONCURRENT_WRITE] A transaction was committed.", SinkContended),
         ("[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] id.\nat x.scala:1", SinkRefused),
+        ("Job aborted: Lost executor 1 (DELTA_CONCURRENT).\nat x.scala:1", SinkUnavailable),
+        ("[TASK_WRITE_FAILED] S3 timed out.\nat x.scala:1", SinkUnavailable),
     ],
 )
 def test_what_sparks_writer_would_not_do(said: str, kind: type[HoldfastError]) -> None:
-    found = append.refused("/lake/t", RuntimeError(said))
+    found = append.refused("/lake/t", PySparkException(said))
     assert type(found) is kind
     assert "`/lake/t`" in found.message
     assert "x.scala" not in found.message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.errors import QueryFailed
+from holdfast.errors import OffsetsUnreadable, QueryFailed
 from holdfast.model.definition import AvailableNow, Declared, Job, OutputMode
 from holdfast.model.ids import JobName
 from holdfast.run import failure
@@ -59,3 +59,56 @@ def test_no_secret_is_told_while_a_failed_job_is_tried_again(before: int) -> Non
     said = failure.explained(_JOB, Exception("Query failed"), OSError(f"no answer of {url}"))
     assert "OSError: no answer of" in said.error.message
     assert "hunter2" not in said.error.message
+
+
+class _Captured(Exception):
+    """As pyspark keeps an exception of Java that it has no class for: its text, and its cause."""
+
+    def __init__(self, said: str, cause: Exception | None = None) -> None:
+        super().__init__(said)
+        self._desc = said
+        self._cause = cause
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.net.SocketTimeoutException: UNSUPPORTED_FEATURE is a column, and doesn't exist",
+        "An exception was thrown from the Python worker.\nValueError: AnalysisException: no answer",
+        "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] S3 timed out",
+        "org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] S3 timed out",
+        "java.io.IOException: No space left on device",
+        "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: does not host this topic",
+        "io.delta.exceptions.MetadataChangedException: [DELTA_SCHEMA_CHANGED] Please restart",
+    ],
+)
+def test_what_may_pass_is_tried_again_whatever_its_text_says(said: str) -> None:
+    failed = _Captured(f"[STREAM_FAILED] terminated with exception: {said}", _Captured(said))
+    assert failure.explained(_JOB, failed, None).curable
+    assert failure.explained(_JOB, Exception("failed"), failed).curable
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS",
+        "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+    ],
+)
+def test_what_spark_names_as_lasting_is_not_tried_again(name: str) -> None:
+    cause = _Captured(f"org.apache.spark.SparkException: [{name}] It is so.")
+    failed = _Captured("[STREAM_FAILED] Query terminated", _Captured("java.lang.Error: x", cause))
+    assert not failure.explained(_JOB, failed, None).curable
+
+
+@pytest.mark.parametrize("error", [TypeError("flaky"), KeyError("k"), NameError("n")])
+def test_an_error_of_python_is_tried_again(error: Exception) -> None:
+    assert failure.explained(_JOB, Exception("Query failed"), error).curable
+
+
+def test_an_offset_entry_that_is_not_there_is_cured_by_a_restart() -> None:
+    missing = OffsetsUnreadable("expected offsets/3, found none", hint="")
+    assert failure.explained(_JOB, Exception("Query failed"), missing).curable

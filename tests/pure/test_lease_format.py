@@ -17,10 +17,11 @@ LEASE = Lease(
     heartbeat_ms=2_000,
     ttl_ms=30_000,
     released=False,
+    token="5eed",
 )
 TEXT = (
     '{"epoch":3,"heartbeat_ms":2000,"host":"höst","job":"ingest","pid":17,'
-    '"process":"boot/pid:[1]/99","released":false,"since_ms":1000,"ttl_ms":30000}'
+    '"process":"boot/pid:[1]/99","released":false,"since_ms":1000,"token":"5eed","ttl_ms":30000}'
 )
 
 
@@ -30,6 +31,11 @@ def test_the_bytes_are_as_drawn() -> None:
 
 def test_what_was_written_is_read() -> None:
     assert lease_format.decode(TEXT.encode()) == LEASE
+
+
+def test_a_lease_of_a_version_without_tokens_is_read() -> None:
+    old = TEXT.replace('"token":"5eed",', "")
+    assert lease_format.decode(old.encode()) == replace(LEASE, token="")
 
 
 def test_released_is_kept() -> None:

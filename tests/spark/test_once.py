@@ -104,9 +104,33 @@ def test_batches_that_come_again_are_skipped_by_every_sink(
     assert desk.query("SELECT job, epoch, batch FROM holdfast_ledger") == [("existing-job", 2, 3)]
     job.land(4)
     third = holdfast.once(outputs, checkpoint=str(job.checkpoint), dev=True)
-    with pytest.raises(StreamingQueryException, match="LEASE_HELD"):
-        job.run(third)
+    job.run(third)  # the query of the second has ended, so that its lease is taken over
+    assert desk.query("SELECT job, epoch, batch FROM holdfast_ledger") == [("existing-job", 3, 4)]
+    job.land(5)
+    job.run(second)  # and back
+    assert Counter(n for (n,) in desk.query("SELECT id FROM rows")) == Counter(range(60))
     second.close()
+    third.close()
+
+
+def test_a_second_object_for_a_query_that_still_runs_is_refused(
+    job: ExistingJob, tmp_path: Path
+) -> None:
+    first, second = (
+        holdfast.once(
+            sinks.delta_append(str(tmp_path / n)), checkpoint=str(job.checkpoint), dev=True
+        )
+        for n in "ab"
+    )
+
+    def both(rows: DataFrame, batch: int) -> None:
+        first(rows, batch)
+        second(rows, batch)
+
+    with pytest.raises(StreamingQueryException, match="still writes through another one"):
+        job.run(both)
+    first.close()
+    assert not (tmp_path / "b").exists()
 
 
 def test_a_job_that_has_run_before_is_adopted_once(job: ExistingJob, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import deltalake
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 from tests.looking import evidence
 from tests.spark.driving import send_numbers
 
@@ -293,6 +294,46 @@ def test_the_first_batch_is_told_then_one_in_a_while_and_the_last(
     assert [line.rpartition(", ")[0] for line in batches] == [
         f"job: batch {number} done, {1000 + number:,} rows read" for number in told
     ]
+
+
+def test_a_query_without_data_reports_no_batch_that_never_ran(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reports progress of an idle query with the number of the next batch."""
+    for name in ("_TELL_SECONDS", "_ASK_SECONDS"):
+        monkeypatch.setattr(driver, name, 0.0)
+    place.land("a.json", 0, 10)
+    declared, wishes = place.pipeline(), admission.Wishes(dev=True)
+    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    said: list[str] = []
+    interval = "spark.sql.streaming.noDataProgressEventInterval"
+    place.spark.conf.set(interval, "50ms")
+    try:
+        running = driver.launch(jobs, place.spark, wishes, said.append)
+    finally:
+        place.spark.conf.unset(interval)
+    wake = threading.Event()
+    waiting = threading.Thread(target=running.wait, args=(wake,))
+    waiting.start()
+    until_idle(running.queries["job"], 1)
+    time.sleep(1)
+    [runner] = running._runners  # noqa: SLF001
+    runner.restarts = 3
+    time.sleep(1)
+    wake.set()
+    waiting.join()
+    assert runner.restarts == 3, "no batch has run since"
+    running.stop()
+    assert [line.rpartition(", ")[0] for line in said] == ["job: batch 0 done, 10 rows read", ""]
+    assert [path.name for path in (place.checkpoint / "commits").glob("[0-9]*")] == ["0"]
+
+
+def until_idle(live: StreamingQuery, following: int) -> None:
+    """Wait until the query reports that it waits for this batch."""
+    deadline = time.monotonic() + 60
+    while live.lastProgress is None or live.lastProgress["batchId"] != following:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: Place) -> None:

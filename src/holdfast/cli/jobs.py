@@ -24,6 +24,8 @@ from holdfast.model.definition import (
     PostgresUpsert,
     Source,
 )
+from holdfast.model.json import Json
+from holdfast.report import redact
 from holdfast.run.locations import path_of
 from holdfast.run.pipeline import Pipeline
 from holdfast.storage import urls
@@ -36,21 +38,21 @@ def jobs(target: str, *, as_json: bool) -> None:
     """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
     pipeline = ops.load(target)
     if as_json:
-        listed = {"pipeline": pipeline.name, "jobs": _listed(pipeline)}
+        listed = redact.value({"pipeline": pipeline.name, "jobs": _listed(pipeline)})
         options.write(json.dumps(listed, indent=2) + "\n")
     else:
-        options.write("".join(_lines(pipeline)))
+        options.write("".join(f"{redact.shown(line)}\n" for line in _lines(pipeline)))
 
 
 def _lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
-        yield f"{job.name}  ({job.declared})\n"
-        yield f"  reads       {'; '.join(_source(source) for source in job.reads)}\n"
-        yield f"  writes      {'; '.join(_output(output) for output in job.writes)}\n"
-        yield f"  checkpoint  {_location(pipeline, job)}\n"
+        yield f"{job.name}  ({job.declared})"
+        yield f"  reads       {'; '.join(_source(source) for source in job.reads)}"
+        yield f"  writes      {'; '.join(_output(output) for output in job.writes)}"
+        yield f"  checkpoint  {_location(pipeline, job)}"
 
 
-def _listed(pipeline: Pipeline) -> list[dict[str, object]]:
+def _listed(pipeline: Pipeline) -> list[Json]:
     return [
         {
             "name": job.name,

@@ -113,4 +113,5 @@ def _without_secrets(said: str) -> str:
     # Loaded only where something is wrong: a command is to start fast.
     from holdfast.report import redact  # noqa: PLC0415
 
-    return "\n".join(redact.shown(line) for line in said.split("\n"))
+    # Whole first: a private key has several lines.
+    return "\n".join(redact.shown(line) for line in redact.text(said).split("\n"))

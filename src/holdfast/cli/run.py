@@ -4,6 +4,7 @@ import click
 
 from holdfast import ops
 from holdfast.cli import options
+from holdfast.report import redact
 from holdfast.run import session
 
 
@@ -63,5 +64,5 @@ def run(  # noqa: PLR0913  one parameter an option
         accepted=accepted,
         lease_seconds=lease_seconds,
         debug=debug,
-        say=lambda text: click.echo(text, err=True),
+        say=lambda text: click.echo(redact.shown(text), err=True),
     )

@@ -1,7 +1,7 @@
 """Stage 1: `.holdfast/<job>/lease/<epoch>.json` <-> Lease.
 
 {"epoch":3,"heartbeat_ms":…,"host":"…","job":"…","pid":1,"process":"…","released":false,
- "since_ms":…,"ttl_ms":30000}
+ "since_ms":…,"token":"…","ttl_ms":30000}
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ def encode(lease: Lease) -> bytes:
             "heartbeat_ms": lease.heartbeat_ms,
             "ttl_ms": lease.ttl_ms,
             "released": lease.released,
+            "token": lease.token,
         }
     ).encode()
 
@@ -61,6 +62,7 @@ def _lease(value: Mapping[str, Json]) -> Lease:
         heartbeat_ms=_number(value, "heartbeat_ms"),
         ttl_ms=_number(value, "ttl_ms"),
         released=value.get("released") is True,
+        token=_text(value, "token") if "token" in value else "",
     )
 
 

@@ -22,6 +22,7 @@ origins.py      sources: where they stand, where they began
 source_files.py which files a file source took between two log offsets
 details.py      one batch, or what lies between two
 runs.py         run records and the lease beside the checkpoint
+processes.py    whether the process that holds the lease still runs
 event_logs.py   Spark's event logs, plain, compressed or rolling
 codecs.py       the framings that event logs are compressed with
 history.py      events of runs -> told.py, what they say of the query

@@ -17,6 +17,7 @@ from holdfast.gather import (
     ledgers,
     listing,
     origins,
+    processes,
     progress,
     runs,
     source_logs,
@@ -70,6 +71,7 @@ def evidence(
     batches = progress.batches(found, no_commit_log=bare, continuous=epochs)
     settings = latest[1].settings if latest else {}
     versions = facts.versions(seen, latest)
+    lease = seen.recorded.lease
     return Evidence(
         location=Known(value=place.url, read_from=(place.url,)),
         query_id=facts.query_id(seen),
@@ -87,7 +89,8 @@ def evidence(
         sources=seen.sources,
         operators=seen.state.operators,
         ledgers=ledgers.seen(seen.told, place.storage, _id_of(seen.query_id)),
-        lease=seen.recorded.lease,
+        lease=lease,
+        driver_died=lease is not None and processes.is_dead(lease.holder),
         files=found.files(),
         foreign=tuple(found.foreign),
         nested=tuple(sorted(found.nested)),

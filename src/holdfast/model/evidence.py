@@ -250,6 +250,14 @@ class Evidence:
     """The query that last ran a batch, as its run record tells."""
     recorded_ends: Mapping[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
     """Where batches ended, a source each, as those told it who saw them run."""
+    driver_died: bool = False
+    """Whether the process that holds the lease is known to have ended; only its own host knows."""
+
+    @property
+    def driver_runs(self) -> bool:
+        """Whether the lease is held by a process that may still run."""
+        held = self.lease is not None and not self.lease.expired(self.looked_ms)
+        return held and not self.driver_died
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

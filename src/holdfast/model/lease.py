@@ -25,6 +25,8 @@ class Lease:
     heartbeat_ms: int
     ttl_ms: int
     released: bool
+    token: str = ""
+    """Unique to one acquisition; empty in leases of versions that had none."""
 
     def expired(self, now_ms: int) -> bool:
         """Whether its driver has given it up or has not been heard of for too long."""

@@ -60,7 +60,7 @@ def of(evidence: Evidence) -> Json:
             "unreadable_more": evidence.unreadable_more,
             "settings": dict(redact.settings(evidence.settings)),
             "ledgers": [_ledger(one) for one in evidence.ledgers],
-            "lease": _lease(evidence.lease, evidence.looked_ms),
+            "lease": _lease(evidence.lease, held=evidence.driver_runs),
             "foreign": list(evidence.foreign),
             "nested": list(evidence.nested),
         }
@@ -233,7 +233,7 @@ def _ledger(shown: LedgerSeen) -> Json:
     return {"table": shown.table, "key": shown.key, "note": shown.note, **batch}
 
 
-def _lease(shown: Lease | None, now_ms: int) -> Json:
+def _lease(shown: Lease | None, *, held: bool) -> Json:
     if shown is None:
         return None
     return {
@@ -242,7 +242,7 @@ def _lease(shown: Lease | None, now_ms: int) -> Json:
         "host": shown.holder.host,
         "pid": shown.holder.pid,
         "heartbeat_at": words.instant(shown.heartbeat_ms),
-        "held": not shown.expired(now_ms),
+        "held": held,
     }
 
 

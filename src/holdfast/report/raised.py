@@ -34,7 +34,12 @@ def line(error: str) -> str:
 
 
 def shortened(error: str) -> str:
-    """The first lines of a long error, and the one that says what went wrong if it is later."""
+    """The first lines of a long error, and the one that says what went wrong if it is later.
+
+    Without secrets: it is stored.
+    """
+    # Before it is cut: half of a secret cannot always be told from other text.
+    error = redact.text(error)
     kept = "\n".join(error.splitlines()[:_KEPT_LINES])[:_KEPT_LETTERS]
     told = line(error)
     return kept if line(kept) == told else f"{kept}\n…\n{_TRACEBACK}\n{told}"

@@ -120,7 +120,24 @@ _LOOKS = (
         r"|sk-(?:ant|proj|svcacct)-[\w\-]{16,}|hf_[A-Za-z]{30,}|hvs\.[\w\-]{20,}"
         r"|ya29\.[\w\-]{20,}|npm_[A-Za-z0-9]{36})"
     ),
-    re.compile(r"(?<=jdbc:oracle:thin:)[^\s/@]{1,256}/[^\s@]{1,256}(?=@)"),
+    *(
+        re.compile(rf"(?<=jdbc:oracle:{kind}:)[^\s/@]{{1,256}}/[^\s@]{{1,256}}(?=@)")
+        for kind in ("thin", "oci", "oci8", "kprb")
+    ),
+    # A tuple of Scala has neither quotes nor a blank: `(fs.s3a.secret.key,…)`.
+    re.compile(
+        r"(?i)(?<=[(,])[\w.\-]{0,64}(?:pass(?:word|wd|phrase)|pwd|secret(?:\.key)?|token|api.?key)"
+        r",[^\s,()\"']{1,512}(?=\))"
+    ),
+    re.compile(
+        r"(?i)<(?P<tag>[\w.\-]{0,64}(?:pass(?:word|wd|phrase)|pwd|secret\w{0,16}|token|accesskey))>"
+        r"[^<]{1,4096}(?=</(?P=tag)>)"
+    ),
+    re.compile(
+        r"(?i)(?:secret|pass(?:word|wd)|token|account\.key|access\.key)[\w.\-]{0,128}</name>\s{0,16}"
+        r"<value>[^<]{1,4096}(?=</value>)"
+    ),
+    re.compile(r"(?<=curl -u )[^\s:]{0,256}:\S{1,256}|(?<= --user )[^\s:]{0,256}:\S{1,256}"),
     re.compile(r"(?i)(?<=identified by )[\"'][^\s\"']+[\"']?"),
     # Whoever knows such a URL may post to it.
     re.compile(r"(?<=hooks\.slack\.com/services/)[\w/\-]+|(?<=/api/webhooks/)[\w/\-]+"),
@@ -139,9 +156,14 @@ def text(shown: str) -> str:
         return shown
     for look in _LOOKS:
         shown = look.sub(REDACTED, shown)
-    shown = "".join(_without_users(shown, _USER_INFO, f"://{REDACTED}@"))
+    shown = without_user(shown)
     shown = "".join(_without_users(shown, _CUT_USER_INFO, f"://{REDACTED}"))
     return "".join(_without_values(shown))
+
+
+def without_user(shown: str) -> str:
+    """A text whose URLs name no user, and so no password."""
+    return "".join(_without_users(shown, _USER_INFO, f"://{REDACTED}@"))
 
 
 def shown(given: str) -> str:

@@ -225,7 +225,7 @@ def behind(shown: OperatorSeen) -> str:
 def driver(evidence: Evidence) -> str:
     """Who runs the query now, by its lease; empty where nobody is known to."""
     lease = evidence.lease
-    if lease is None or lease.expired(evidence.looked_ms):
+    if lease is None or not evidence.driver_runs:
         return ""
     return f"A driver runs: process {lease.holder.pid} on {lease.holder.host}"
 

@@ -14,6 +14,7 @@ apart.py      work with Spark that Ctrl-C ends
 session.py    a Spark session with the settings and jars that holdfast chooses
 batch.py      the offset log -> a Batch with its digest
 query.py      one job -> one streaming query
+batches_run.py  which batches a query has run
 driver.py     all jobs of a run: start, watch, restart, stop
 once.py       the same for one batch function of an existing job
 records.py    what is remembered of every run

@@ -95,12 +95,12 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         raise moved
     _require_done(base, job, ledgers, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
-    locations.record_identity(
-        base.store, job.name, locations.Identity(location=location, generation=generation)
-    )
     life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
+        locations.record_identity(
+            base.store, job.name, locations.Identity(location=location, generation=generation)
+        )
         looked = judging.seen(location, pipeline.storage)
         if looked is not None:
             judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)

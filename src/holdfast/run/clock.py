@@ -1,44 +1,8 @@
-"""The clock and the identity of this process: the only places that ask the machine for them."""
+"""The clock: the only place that asks this machine for the time of day."""
 
-import os
-import socket
 import time
-from pathlib import Path
-
-from holdfast.model.lease import Holder
 
 
 def now_ms() -> int:
     """Milliseconds since 1970, by this machine's clock."""
     return time.time_ns() // 1_000_000
-
-
-def this_process() -> Holder:
-    """This process, told apart from every other, also from a later one with the same number."""
-    return Holder(host=socket.gethostname(), pid=os.getpid(), process=_process(os.getpid()))
-
-
-def is_dead(holder: Holder) -> bool:
-    """Whether the process certainly no longer runs: only ever true of this host's own."""
-    boot, _, _ = _process(os.getpid()).rpartition("/")
-    if holder.host != socket.gethostname() or not boot or not holder.process.startswith(f"{boot}/"):
-        return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False  # somebody else's: whether it is the same process cannot be seen
-    return _process(holder.pid) != holder.process
-
-
-def _process(pid: int) -> str:
-    """The boot of the machine, the process namespace and the start time of a process."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = Path("/proc/self/ns/pid").readlink()
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    state, started = stat.rpartition(")")[2].split()[0], stat.rpartition(")")[2].split()[19]
-    return "" if state in "ZX" else f"{boot}/{namespace}/{started}"

@@ -18,7 +18,7 @@ from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
-from holdfast.run import admission, failure, fingerprint, judging, lease, query
+from holdfast.run import admission, batches_run, failure, fingerprint, judging, lease, query
 from holdfast.run.admission import Admitted, AdmittedJob, Wishes
 from holdfast.run.batch import OffsetReader
 from holdfast.run.failure import Failure
@@ -226,14 +226,17 @@ class Running:
 
     def _progressed(self, runner: Runner) -> bool:
         """Tell the last batch, if there was another one since; a restart has then helped."""
-        progress = runner.query.lastProgress if runner.query is not None else None
-        if progress is None or progress["batchId"] <= runner.last_batch:
+        if runner.query is None:
             return False
-        runner.last_batch, runner.restarts = progress["batchId"], 0
+        progress, known = batches_run.newest(runner.query, runner.last_batch)
+        runner.last_batch = known
+        if progress is None:
+            return False
+        runner.restarts = 0
         seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
         self._say(
-            f"{runner.job.name}: batch {runner.last_batch} done, {progress['numInputRows']:,} rows"
-            f" read, {seconds:.1f} s"
+            f"{runner.job.name}: batch {progress['batchId']} done,"
+            f" {progress['numInputRows']:,} rows read, {seconds:.1f} s"
         )
         return True
 
@@ -260,12 +263,10 @@ class Running:
         live = runner.query
         if live is None:
             return
-        first = live.lastProgress
+        _, first = batches_run.newest(live, runner.last_batch)
         while live.isActive and time.monotonic() < deadline and not runner.lost.is_set():
-            moved = live.lastProgress is not None and (
-                first is None or live.lastProgress["batchId"] > first["batchId"]
-            )
-            if moved or not live.status["isTriggerActive"]:
+            moved, first = batches_run.newest(live, first)
+            if moved is not None or not live.status["isTriggerActive"]:
                 break
             time.sleep(_LOOK_SECONDS)
         _stopped(live)

@@ -1,7 +1,7 @@
 """A failed query -> one sentence, and whether a restart can cure it.
 
-Spark tells its errors by condition names; those that come from what is in the checkpoint, in the
-code or in the data come back at every start.
+The sentence and its hint are chosen by the text of the error. Whether it is tried again is not:
+that decides the exact name of Spark's error (`sinks/spark_failure.py`) or holdfast's own code.
 """
 
 import re
@@ -18,6 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.model.definition import Job
 from holdfast.report import redact
+from holdfast.sinks import spark_failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,6 @@ class Known:
     kind: type[HoldfastError]
     found: str
     hint: str
-    curable: bool
 
 
 _KNOWN = (
@@ -37,7 +37,6 @@ _KNOWN = (
         kind=SourceUnavailable,
         found="a Kafka topic that does not exist",
         hint="create the topic, or correct its name in the job's `reads`",
-        curable=False,
     ),
     Known(
         pattern=r"Timed out waiting for a node assignment|BrokerNotAvailable|Failed to construct"
@@ -45,21 +44,18 @@ _KNOWN = (
         kind=SourceUnavailable,
         found="a Kafka broker that does not answer",
         hint="check that the brokers run and can be reached from the driver",
-        curable=True,
     ),
     Known(
         pattern=r"No space left on device|Disk quota exceeded",
         kind=StorageUnavailable,
         found="a disk without space left",
         hint="make room, then start again: the batch was not written and runs again",
-        curable=False,
     ),
     Known(
         pattern=r"DELTA_SCHEMA_CHANGED|DELTA_METADATA_MISMATCH|DELTA_STREAMING_INCOMPATIBLE",
         kind=SchemaMismatch,
         found="a Delta table whose schema changed under the stream",
         hint="start again with code that fits the new schema",
-        curable=False,
     ),
     Known(
         pattern=r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE|MALFORMED_CSV|"
@@ -67,7 +63,6 @@ _KNOWN = (
         kind=SourceUnavailable,
         found="a file that cannot be read",
         hint="move the damaged file away or mend it; the batch was not written and runs again",
-        curable=False,
     ),
     Known(
         pattern=r"KAFKA_DATA_LOSS|DELTA_LOG_FILE_NOT_FOUND|DIFFERENT_DELTA_TABLE_READ|"
@@ -75,31 +70,27 @@ _KNOWN = (
         kind=SourceUnavailable,
         found="a source that no longer has what the checkpoint asks for",
         hint="compare the source with the checkpoint before anything is deleted",
-        curable=False,
     ),
     Known(
         pattern=r"STATE_STORE_\w+_NOT_COMPATIBLE|STATEFUL_OPERATOR|sources in the checkpoint"
-        r" offsets and now|INVALID_LOG_VERSION|Incomplete log file|doesn't exist|"
+        r" offsets and now|INVALID_LOG_VERSION|Incomplete log file|batch \d+ doesn't exist|"
         r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|CANNOT_LOAD_STATE_STORE|MISSING_METADATA_FILE|"
         r"CHECKPOINT_FILE_CHECKSUM",
         kind=QueryFailed,
         found="a checkpoint that does not fit this query",
         hint="start the code that wrote the checkpoint; do not delete anything",
-        curable=False,
     ),
     Known(
         pattern=r"ModuleNotFoundError|No module named",
         kind=QueryFailed,
         found="workers that cannot import the job's code",
         hint="install the module where the workers run, or pass it with `--py-files`",
-        curable=False,
     ),
     Known(
         pattern=r"AnalysisException|UNRESOLVED_|PARSE_SYNTAX_ERROR|UNSUPPORTED_|DATATYPE_MISMATCH",
         kind=QueryFailed,
         found="a query that Spark cannot run",
         hint="correct the job's function",
-        curable=False,
     ),
 )
 
@@ -114,23 +105,25 @@ class Failure:
 
 def explained(job: Job, error: BaseException, inner: Exception | None) -> Failure:
     """The error in holdfast's words: `inner` is what the batch writer raised, if it was that."""
-    if isinstance(inner, HoldfastError):
-        return Failure(error=inner, curable=inner.curable_by_restart)
-    if isinstance(error, HoldfastError):
-        return Failure(error=error, curable=error.curable_by_restart)
+    for own in (inner, error):
+        if isinstance(own, HoldfastError):
+            own.message = redact.text(own.message)  # it may quote what a database said
+            own.args = (own.message,)
+            return Failure(error=own, curable=own.curable_by_restart)
     text = f"{type(error).__name__}: {error}\n{inner or ''}"
+    curable = not any(spark_failure.is_lasting(one) for one in (inner, error) if one is not None)
     for known in _KNOWN:
         if re.search(known.pattern, text):
             sentence = (
                 f"expected job `{job.name}` to run, found {known.found}: {_reason(error, inner)}"
             )
-            return Failure(error=known.kind(sentence, hint=known.hint), curable=known.curable)
+            return Failure(error=known.kind(sentence, hint=known.hint), curable=curable)
     return Failure(
         error=QueryFailed(
             f"expected job `{job.name}` to run, found: {_reason(error, inner)}",
             hint="start again with `--debug` for the whole error",
         ),
-        curable=not isinstance(inner, TypeError | NameError | AttributeError | SyntaxError),
+        curable=curable,
     )
 
 

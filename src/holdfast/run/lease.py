@@ -9,32 +9,39 @@ that want epoch 8, one gets it. A driver only ever rewrites the file of its own 
 heartbeat, so that there is nothing to compare and swap. Who has the highest epoch has the lease,
 until the heartbeat is too old, the lease is released, or its process is known to be dead.
 
+Every acquisition has a token of its own. By it a driver recognises a lease that it created by a
+put whose answer was lost, and a process recognises a lease that it took and no longer keeps.
+
 The lease is politeness. That an old driver that wakes up writes nothing is the sinks' part: they
 check the epoch in the same atomic step as the write.
 """
 
 import contextlib
+import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.decode import lease as lease_format
 from holdfast.errors import LeaseHeld, StorageUnavailable
+from holdfast.gather import processes
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import Unreadable
 from holdfast.run import clock
-from holdfast.storage import Missing, Store
+from holdfast.storage import Missing, Store, exclusive
 
 TTL_MS = 30_000
 _BEATS_A_TTL = 3
 _KEPT = 5
 _MOST = 1 << 23  # what a Delta ledger has room for
 
+# Tokens of the leases that this process has: acquired, and neither released nor lost.
+_own: set[str] = set()
+
 
 def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -> Lease:
     """The lease with the next epoch, higher than `above`; raises LeaseHeld if a driver lives."""
-    folder = _folder(job)
     epochs = _epochs(store, job)
     if epochs:
         _refuse_if_held(store, job, epochs[-1])
@@ -42,22 +49,50 @@ def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -
     lease = Lease(
         job=job,
         epoch=Epoch(max(above, epochs[-1] if epochs else 0) + 1),
-        holder=clock.this_process(),
+        holder=processes.this_process(),
         since_ms=now,
         heartbeat_ms=now,
         ttl_ms=ttl_ms,
         released=False,
+        token=secrets.token_hex(8),
     )
-    if not store.write(_path(lease), lease_format.encode(lease), create=True):
-        _refuse_if_held(store, job, lease.epoch)
-        return acquire(store, job, above=lease.epoch, ttl_ms=ttl_ms)
-    later = _epochs(store, job)[-1]
-    if later > lease.epoch:  # a driver that knew of a higher epoch came in between
-        store.delete(_path(lease))
-        return acquire(store, job, above=above, ttl_ms=ttl_ms)
+    _own.add(lease.token)  # before the file is there: another thread must not think it forgotten
+    try:
+        created = _create(store, lease)
+    except BaseException:
+        _own.discard(lease.token)
+        raise
+    if not created:
+        _own.discard(lease.token)
+        return acquire(store, job, above=max(above, lease.epoch), ttl_ms=ttl_ms)
     for old in epochs[:-_KEPT]:
-        store.delete(f"{folder}/{old:012d}.json")
+        with contextlib.suppress(StorageUnavailable):
+            store.delete(f"{_folder(job)}/{old:012d}.json")
     return lease
+
+
+def _create(store: Store, lease: Lease) -> bool:
+    """Create the file of a lease; False if another driver came first and is gone by now."""
+    if not exclusive.create(store, _path(lease), lease_format.encode(lease)):
+        _refuse_if_held(store, lease.job, lease.epoch)
+        return False
+    try:
+        newest = max(_epochs(store, lease.job), default=lease.epoch)
+        if newest == lease.epoch:
+            return True
+        # A driver that knew of a higher epoch came in between.
+        _refuse_if_held(store, lease.job, newest)
+    except BaseException:
+        _remove(store, lease)
+        raise
+    _remove(store, lease)
+    return False
+
+
+def _remove(store: Store, lease: Lease) -> None:
+    """Leave no lease behind that nobody keeps; where that fails, it expires."""
+    with contextlib.suppress(StorageUnavailable):
+        store.delete(_path(lease))
 
 
 def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
@@ -65,9 +100,17 @@ def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
     lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
     if isinstance(lease, Unreadable) or lease.expired(clock.now_ms()):
         return
-    if clock.is_dead(lease.holder):
+    if processes.is_dead(lease.holder) or _is_forgotten(lease):
         return
     age = (clock.now_ms() - lease.since_ms) // 1000
+    if lease.token in _own:
+        raise LeaseHeld(
+            f"expected no live driver of job `{job}`, found that this process (process"
+            f" {lease.holder.pid} on host `{lease.holder.host}`) already runs it: it has held the"
+            f" lease for {age} s (epoch {epoch})",
+            hint="stop the query that this process runs for the job, then start again; no need to"
+            " wait",
+        )
     raise LeaseHeld(
         f"expected no live driver of job `{job}`, found process {lease.holder.pid} on host"
         f" `{lease.holder.host}`, which has held the lease for {age} s (epoch {epoch}) and was"
@@ -75,6 +118,15 @@ def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
         hint=f"stop that driver, or wait: {lease.ttl_ms // 1000} s without a heartbeat free the"
         " lease",
     )
+
+
+def _is_forgotten(lease: Lease) -> bool:
+    """Whether this very process took the lease and does not keep it any more.
+
+    The answer to its creation or to its release was lost; nobody will give it up.
+    """
+    mine = processes.this_process()
+    return bool(lease.token and mine.process) and lease.holder == mine and lease.token not in _own
 
 
 def _epochs(store: Store, job: JobName) -> list[Epoch]:
@@ -116,6 +168,7 @@ class Keeper:
             lease = self._leases.pop(job, None)
             if lease is not None:  # under the guard: a heartbeat must not come after it
                 self._write(replace(lease, released=True))
+                _own.discard(lease.token)
 
     def end(self) -> None:
         """End the thread and give nothing up: another keeper goes on."""
@@ -151,6 +204,7 @@ class Keeper:
         if newest > lease.epoch:
             with self._guard:
                 self._leases.pop(lease.job, None)
+            _own.discard(lease.token)
             with contextlib.suppress(Exception):  # the other leases need their heartbeats
                 self._lost(lease)
             return

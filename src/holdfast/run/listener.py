@@ -23,6 +23,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from holdfast.decode import fingerprint as plans
+from holdfast.gather import processes
 from holdfast.model import json
 from holdfast.model.batch import Life, Unknown
 from holdfast.model.definition import Job
@@ -30,7 +31,7 @@ from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import raised, redact
-from holdfast.run import clock, fingerprint
+from holdfast.run import batches_run, clock, fingerprint
 from holdfast.run.locations import path_of
 from holdfast.run.records import Event, Recorder, RunLog
 from holdfast.storage import Folder, open_store, urls
@@ -86,9 +87,10 @@ class Records(StreamingQueryListener):
             self._recorder.submit(lambda: self._opened(name, query, run, now))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
-        """Record a batch."""
-        text, run = event.progress.json, str(event.progress.runId)
-        self._add(run, lambda: _progress(text, clock.now_ms()))
+        """Record a batch, and not that a trigger found nothing to do, as old versions report."""
+        if batches_run.is_run(event.progress.durationMs):
+            text, run = event.progress.json, str(event.progress.runId)
+            self._add(run, lambda: _progress(text, clock.now_ms()))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  Spark's name
         """Nothing to record of a query that has nothing to do."""
@@ -133,8 +135,8 @@ class Records(StreamingQueryListener):
                 "name": name,
                 "spark_version": self._spark.version,
                 "holdfast_version": VERSION,
-                "host": clock.this_process().host,
-                "pid": clock.this_process().pid,
+                "host": processes.this_process().host,
+                "pid": processes.this_process().pid,
                 "configuration": _configuration(self._spark),
                 **asked,
                 **declared,

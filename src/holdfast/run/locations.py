@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from holdfast.diagnose import locations as rules
-from holdfast.errors import StorageUnavailable
+from holdfast.errors import OptionInvalid, StorageUnavailable
 from holdfast.model import json
 from holdfast.model.definition import DatabaseSink, Job, Sink
 from holdfast.model.ids import BatchId, Generation, JobName
-from holdfast.storage import Folder, Missing, Store, mounts, open_store, urls
+from holdfast.report import redact
+from holdfast.storage import Folder, Missing, Store, exclusive, mounts, open_store, urls
 
 _MOST_SIBLINGS = 200
 
@@ -50,7 +51,9 @@ def checked(
     found = rules.first(rules.of_jobs(declared), rules.of_facts(_facts(url, storage), dev=dev))
     if found is not None:
         raise found
-    return Base(url=url, store=open_store(url, storage))
+    store = open_store(url, storage)
+    exclusive.require(url, storage, store)
+    return Base(url=url, store=store)
 
 
 def declared_base(base: str | None, pipeline: str) -> str:
@@ -58,6 +61,11 @@ def declared_base(base: str | None, pipeline: str) -> str:
     refusal = rules.of_base(base, pipeline)
     if refusal is not None or base is None:
         raise refusal or AssertionError
+    if redact.without_user(base) != base:
+        raise OptionInvalid(
+            "expected a checkpoint base without a key or a password, found one in it",
+            hint="give keys by `Pipeline(storage=…)` or by the environment: locations are recorded",
+        )
     return urls.canonical(base)
 
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DriverFenced, OptionInvalid
+from holdfast.errors import DriverFenced, LeaseHeld, OptionInvalid
 from holdfast.model import json
 from holdfast.model.batch import Nothing
 from holdfast.model.definition import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.run.query import BatchWriter
 
 _QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"  # Spark runs the jobs of a query in a group named after the run
 
 
 def once(
@@ -82,7 +83,8 @@ def once(
 class Once:
     """What Spark calls with every batch of an existing job.
 
-    One object serves one query at a time; `close` gives the lease up, as does the process's end.
+    One object serves one query at a time. `close` gives the lease up, as does the end of the
+    process; a new object takes the lease over once the query of the earlier one has ended.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Once:
         self._writer: BatchWriter | None = None
         self._lost = threading.Event()
         self._release: weakref.finalize[..., Once] | None = None
+        self._served: tuple[SparkSession, str, str] | None = None
 
     def __call__(self, rows: "DataFrame", batch_id: int) -> None:
         """Write one batch to every output, or skip what is there."""
@@ -106,7 +109,9 @@ class Once:
                 hint="let this process end; the job runs elsewhere",
             )
         if self._writer is None:
+            self._take_over(rows.sparkSession)
             self._writer = self._started(rows)
+        self._served = _query_of(rows.sparkSession)
         self._writer(rows, batch_id)
 
     def close(self) -> None:
@@ -114,6 +119,38 @@ class Once:
         self._writer = None
         if self._release is not None:
             self._release()
+
+    def _take_over(self, spark: "SparkSession") -> None:
+        """Close an earlier object of this process for the same checkpoint, if its query ended.
+
+        Spark holds on to the function of a stopped query, so that its lease would be kept for good.
+        """
+        location = f"{self._declaration.checkpoints}/{self._job.name}"
+        earlier = _open.get(location)
+        if earlier is not None and earlier is not self:
+            if earlier.serves_a_query(besides=_query_of(spark)):
+                raise LeaseHeld(
+                    f"expected one `once` object for `{location}`, found that a query of this"
+                    " process still writes through another one",
+                    hint="stop that query first, or give both calls the same `once` object",
+                )
+            earlier.close()
+        _open[location] = self
+
+    def serves_a_query(self, *, besides: "tuple[SparkSession, str, str] | None") -> bool:
+        """Whether the query that last called this object is still active."""
+        if self._writer is None or self._served is None:
+            return False
+        session, query, run = self._served
+        if besides is not None and besides[1] == query and besides[2] != run:
+            return False  # Spark lets no two runs of one query be active
+        try:
+            # Of all sessions: that of a batch is a copy, which has no queries of its own.
+            shared = session._jsparkSession.sharedState()  # noqa: SLF001  PySpark has no name for it
+            active = shared.activeStreamingQueries().keySet().toArray()
+            return any(str(one) == query for one in active)
+        except Exception:  # its session, or Spark itself, was stopped
+            return False
 
     def _started(self, rows: "DataFrame") -> "BatchWriter":
         from holdfast.run import admission, lease, query  # noqa: PLC0415  a declaration needs no pyspark
@@ -150,6 +187,17 @@ class Once:
         ledgers = [output.ledgered.last_written() for output in opened if output.ledgered]
         new = all(isinstance(last, Nothing) for last in ledgers)
         return self._accept | {"SINK_BEHIND"} if new else self._accept
+
+
+_open: "weakref.WeakValueDictionary[str, Once]" = weakref.WeakValueDictionary()
+"""The object of this process that last took the lease of a checkpoint, by its location."""
+
+
+def _query_of(spark: "SparkSession") -> "tuple[SparkSession, str, str] | None":
+    """The session, the query and the run that this thread works for."""
+    query = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    run = spark.sparkContext.getLocalProperty(_RUN_ID)
+    return None if query is None or run is None else (spark, query, run)
 
 
 def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSession") -> None:

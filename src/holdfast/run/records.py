@@ -11,11 +11,12 @@ written is dropped: losing records never stops a stream.
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.errors import StorageUnavailable
 from holdfast.model import json
 from holdfast.model.json import Json
+from holdfast.report import redact
 from holdfast.storage import Store
 
 SEGMENT_BYTES = 256 << 10
@@ -38,8 +39,8 @@ class RunLog:
         self._size = 0
 
     def add(self, event: Event) -> None:
-        """Take an event into the current segment."""
-        line = json.canonical(event).encode() + b"\n"
+        """Take an event into the current segment, without secrets."""
+        line = json.canonical(_without_secrets(event)).encode() + b"\n"
         self._lines.append(line)
         self._size += len(line)
 
@@ -73,6 +74,29 @@ class RunLog:
         for run in self._store.names(self._runs)[:-KEPT_RUNS]:
             for segment in self._store.names(f"{self._runs}/{run}"):
                 self._store.delete(f"{self._runs}/{run}/{segment}")
+
+
+# What later runs compare letter by letter. The plan holds no secret: its options and targets are
+# taken without; of an offset that seems to hold one nothing is kept.
+_PLAN = "plan"
+_OFFSETS = ("startOffset", "endOffset")
+
+
+def _without_secrets(event: Event) -> Json:
+    """The only way into the records: whoever adds an event need not think of it."""
+    own = {key: _member(key, value) for key, value in event.items() if key != _PLAN}
+    return {**own, **{key: value for key, value in event.items() if key == _PLAN}}
+
+
+def _member(name: str, value: Json) -> Json:
+    if name in _OFFSETS:
+        return value if redact.text(json.canonical(value)) == json.canonical(value) else None
+    if isinstance(value, Sequence) and not isinstance(value, str) and not redact.is_secret(name):
+        return [_member("", one) for one in value]
+    if isinstance(value, Mapping) and any(key in value for key in _OFFSETS):
+        return {key: _member(key, one) for key, one in value.items()}
+    shown = redact.value({name: value})
+    return shown[name] if isinstance(shown, Mapping) and name in shown else None
 
 
 class Recorder:

@@ -24,6 +24,7 @@ from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
 from holdfast.model.fact import Known
 from holdfast.model.json import mapping
 from holdfast.model.state import OperatorSeen
+from holdfast.report import redact
 from holdfast.run import apart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
 from holdfast.storage.reader import joined
@@ -91,7 +92,7 @@ def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) ->
         raise
     except Exception:
         if said.exists():
-            sys.stderr.write(said.read_text("utf-8", "replace"))
+            sys.stderr.write(redact.text(said.read_text("utf-8", "replace")))
         raise
 
 

@@ -38,8 +38,18 @@ __all__ = [
 Select = Callable[["DataFrame"], "DataFrame"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9:/._=-]*")
-_PASSWORD = re.compile(r"(?i)\b(ssl)?password\s*=|^postgres(ql)?://[^/@]*:[^/@]*@")
-_JDBC_PASSWORD = re.compile(r"(?i)[?&;]\w*password=|//[^/@:]*:[^/@]*@")
+_TELLING_NAME = (
+    r"\w*(?:password|passwd|passphrase|passcode|pwd|secret|token|(?:pvt|private|access|account|api|"
+    r"client|server|signing|shared).?key)"
+)
+_PASSWORD = re.compile(rf"(?i)\b{_TELLING_NAME}\s*=|^postgres(ql)?://[^/@]*:[^/@]*@")
+_JDBC_PASSWORD = re.compile(
+    rf"(?i)[?&;:,(/]{_TELLING_NAME}\s*=|//[^/@:]*:[^/@]*@|^jdbc:oracle:\w+:[^/@]+/[^@]*@"
+)
+_SECRET_OPTION = re.compile(rf"(?i)(?:[\w.\-]*\.)?{_TELLING_NAME}")
+_SECRET_PATH = re.compile(
+    rf"(?i)://[^/@\s]*:[^/@\s]*@|[?&;](?:{_TELLING_NAME}|sig|signature|x-amz-\w+)="
+)
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 FILE_FORMATS = ("parquet", "json", "csv")
 
@@ -255,7 +265,7 @@ def _check_jdbc(url: str, password: str | None, options: Mapping[str, str]) -> N
             "expected an address that begins with `jdbc:`, found another",
             hint='give it as the driver takes it: `"jdbc:mariadb://host:3306/database"`',
         )
-    if _JDBC_PASSWORD.search(url) or any("password" in key.lower() for key in options):
+    if _JDBC_PASSWORD.search(url) or any(_SECRET_OPTION.fullmatch(key) for key in options):
         raise OptionInvalid(
             "expected a connection without a password, found one in it",
             hint='name where it is: `password="env:NAME"`',
@@ -283,6 +293,11 @@ def _check_reference(password: str | None) -> None:
 
 
 def _output(sink: Sink, path: str, select: Select | None, name: str | None) -> Output:
+    if _SECRET_PATH.search(path):
+        raise OptionInvalid(
+            "expected a path without a key or a password, found one in it",
+            hint="give keys by `Pipeline(storage=…)`, or by the environment; paths are recorded",
+        )
     if "%" in path:
         raise OptionInvalid(
             f"expected a path without `%`, which engines read in two ways, found `{path}`",

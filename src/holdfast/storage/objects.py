@@ -144,7 +144,7 @@ class ObjectStorage:
             obstore.put(self.backend, path, data, mode=mode, use_multipart=False)
         except (AlreadyExistsError, FileExistsError):
             return False
-        except (BaseError, OSError) as error:
+        except (BaseError, OSError, NotImplementedError) as error:
             raise unavailable(self._url, path, error) from error
         return True
 

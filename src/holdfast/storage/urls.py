@@ -68,6 +68,12 @@ def canonical(url: str) -> str:
     return f"{named}///" if named.endswith(":") else named  # the root of the default file system
 
 
+def bucket(url: str) -> str:
+    """The bucket, container or host that the place is in, with its scheme."""
+    named, _, rest = for_rust(url).partition("://")
+    return f"{named}://{rest.partition('/')[0]}"
+
+
 def for_rust(url: str) -> str:
     """As obstore and delta-rs want it."""
     return str(local_path(url)) if is_local(url) else _spelled(url, _FOR_RUST)

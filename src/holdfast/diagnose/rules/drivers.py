@@ -27,12 +27,14 @@ def _lease(seen: Seen) -> Iterator[Finding | NotAssessed]:
         return
     age = max(0, now - lease.heartbeat_ms) // 1000
     who = f"process {lease.holder.pid} on `{lease.holder.host}`"
-    held = not lease.expired(now)
+    held = seen.evidence.driver_runs
     yield Finding(
         code=Code.DRIVER_RUNNING if held else Code.LEASE_STALE,
         severity=Severity.UNDEFINED if held else Severity.NOTE,
         text=f"A driver runs this query: {who}. A second one would fight with it."
         if held
+        else f"Nobody runs this query: {who} ended without releasing its lease."
+        if seen.evidence.driver_died
         else f"The last driver, {who}, ended without giving up its lease.",
         clues=(
             Clue(

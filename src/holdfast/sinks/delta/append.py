@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import deltalake
 from deltalake.exceptions import DeltaError
 
-from holdfast.errors import SinkContended, SinkRefused
+from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaAppend
-from holdfast.sinks import batch_size, contract
+from holdfast.sinks import batch_size, contract, spark_failure
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger, parquet, schema
 from holdfast.sinks.delta import table as tables
@@ -104,12 +104,23 @@ class DeltaAppendSink:
         return self._ledgered.verify(batch)
 
 
-def refused(path: str, error: Exception) -> SinkRefused | SinkContended:
-    """What Spark's Delta writer would not do, in one sentence."""
-    if "DELTA_CONCURRENT" in str(error):
+def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUnavailable:
+    """What Spark's Delta writer would not do, in one sentence.
+
+    Its error may be one of the query, too, which runs while the rows are written: a function that
+    failed, an executor that was lost, storage that did not answer. Those pass.
+    """
+    if any(name.startswith("DELTA_CONCURRENT") for name in spark_failure.conditions(error)):
         return contract.contended(path)
-    reason = str(error).strip().splitlines()[0]
-    return SinkRefused(
+    said = str(error).strip()
+    reason = said.splitlines()[0] if said else type(error).__name__
+    if spark_failure.is_lasting(error):
+        return SinkRefused(
+            f"expected to write to the Delta table `{path}`, found: {reason}",
+            hint="start with `--debug` for the whole error",
+        )
+    return SinkUnavailable(
         f"expected to write to the Delta table `{path}`, found: {reason}",
-        hint="start with `--debug` for the whole error",
+        hint="let the batch run again; if the error comes back, start with `--debug` to see all"
+        " of it",
     )

@@ -24,7 +24,7 @@ from holdfast.sinks import contract
 from holdfast.sinks.delta import ledger, log
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.table import Place
-from holdfast.storage import Folder, Missing, urls
+from holdfast.storage import Folder, Missing, exclusive, urls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,11 +88,8 @@ def _commit_at_end(
         if isinstance(data, Missing):
             transaction = ledger.pack(life.epoch, _batch(last))
             said = ledger.of_start(life, app_id, last)
-            if store.write(
-                log.path(version),
-                log.commit_text(app_id, transaction, said, partition_by, ()),
-                create=True,
-            ):
+            text = log.commit_text(app_id, transaction, said, partition_by, ())
+            if exclusive.create(store, log.path(version), text):
                 return True
             continue
         moved = _moved(last, data, app_id)

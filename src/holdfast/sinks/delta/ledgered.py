@@ -19,7 +19,7 @@ from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
 from holdfast.sinks.delta.parquet import AddedFile
-from holdfast.storage import Folder, open_store
+from holdfast.storage import Folder, exclusive, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +63,7 @@ class LedgeredTable:
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
+        exclusive.require(self.place.path, self.place.options, self.store)
         fence(self.place, self.store, life, self.app_id, schema, spark)
 
     def current(self) -> deltalake.DeltaTable:

@@ -23,7 +23,7 @@ from holdfast.model.version import VERSION
 from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.parquet import AddedFile
-from holdfast.storage import Folder, Missing
+from holdfast.storage import Folder, Missing, exclusive
 
 _IDLE_SECONDS = 600.0
 _END_BYTES = 1024
@@ -87,7 +87,7 @@ class LogTail:
             head.partition_by,
             files,
         )
-        if not self._store.write(path(head.version + 1), text, create=True):
+        if not exclusive.create(self._store, path(head.version + 1), text):
             return False
         self._end = text[-_END_BYTES:]
         self._head = Head(

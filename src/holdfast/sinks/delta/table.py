@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import (
+    DeltaError,
+    DeltaProtocolError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
 
 from holdfast.errors import SinkRefused, StorageUnavailable
 from holdfast.model.batch import Life, Nothing, Unknown
@@ -27,6 +32,15 @@ if TYPE_CHECKING:
 NO_HOOKS = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Checkpoints of the log are made beside the batch, not inside it."""
 
+# delta-rs has no names for what storage said: a time-out is a plain DeltaError, or an OSError.
+_LASTING = (
+    DeltaProtocolError,
+    SchemaMismatchError,
+    PermissionError,
+    NotADirectoryError,
+    IsADirectoryError,
+    ValueError,
+)
 _PAUSES = (0.02, 0.05, 0.1, 0.2)
 _LAST_LEGACY_VERSION = 4
 _HARMLESS_FEATURES = frozenset(
@@ -93,16 +107,14 @@ class Place:
     def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
         """The error of a table that cannot be used, in one sentence."""
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-        if isinstance(error, OSError) and not isinstance(
-            error, PermissionError | NotADirectoryError
-        ):
-            return StorageUnavailable(
+        if isinstance(error, _LASTING):
+            return SinkRefused(
                 f"expected to use the Delta table `{self.path}`, found: {reason}",
-                hint=f"check the disk or bucket of `{self.path}`, then start again",
+                hint=f"check that this user may read and write `{self.path}`",
             )
-        return SinkRefused(
+        return StorageUnavailable(
             f"expected to use the Delta table `{self.path}`, found: {reason}",
-            hint=f"check that this user may read and write `{self.path}`",
+            hint=f"check the disk or bucket of `{self.path}`, then start again",
         )
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Value = str | int | None
 
 _LOCK_SECONDS = 30
-_AWAY = ("08", "57P", "40", "70100", "HYT")
+# Also what passes in the server: no room, no memory, a lock, a stop, a standby that is read-only.
+_AWAY = ("08", "25006", "40", "53", "55", "57", "58", "70100", "HY000", "HYT", "XX")
 _AWAY_CLASSES = ("Transient", "Timeout", "Connection")
 
 

@@ -104,7 +104,12 @@ def _explained(server: Server, table: str, error: psycopg.Error) -> HoldfastErro
                 hint="mend or drop the value in the job's function; nothing of the batch was"
                 " written",
             )
-        case pg.SerializationFailure() | pg.DeadlockDetected() | pg.LockNotAvailable():
+        case (
+            pg.SerializationFailure()
+            | pg.DeadlockDetected()
+            | pg.LockNotAvailable()
+            | psycopg.InternalError()  # also a standby that is read-only until it takes over
+        ):
             return SinkUnavailable(
                 f"expected to write to `{table}`, found: {reason}",
                 hint="let other writers of the table finish; the batch runs again",
