@@ -10,9 +10,10 @@ waits for the other, and who comes second sees what the first left.
 
 from py4j.protocol import Py4JJavaError
 
-from holdfast.model import json
+from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
+    Ends,
     LastWritten,
     LedgerKey,
     Life,
@@ -23,7 +24,7 @@ from holdfast.model.batch import (
 )
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
-from holdfast.sinks.jdbc.connection import Connection
+from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Dialect
 
 KEPT = 100
@@ -61,7 +62,7 @@ class Ledger:
         rows = connection.execute(self._look(lock=False), *self._key) if found else []
         if not rows or not int(rows[0][0] or 0):
             return _NO_ROW
-        epoch, location, batch, digest, table = rows[0]
+        epoch, location, batch, digest, table, ranges = rows[0]
         if batch is None:
             return Nothing(epoch=Epoch(int(epoch or 0)), location=str(location))
         return Written(
@@ -70,6 +71,7 @@ class Ledger:
             digest=Digest(str(digest)),
             location=str(location),
             taken_back=not there or table not in ("", self._table),
+            ended=_read_ranges(ranges),
         )
 
     def fence(self, connection: Connection, life: Life) -> None:
@@ -94,9 +96,11 @@ class Ledger:
         rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
         if not rows:
             return Standing(epoch=Epoch(0), batch=None)
-        epoch, _, batch, _, _ = rows[0]
+        epoch, _, batch, _, _, ranges = rows[0]
         return Standing(
-            epoch=Epoch(int(epoch or 0)), batch=None if batch is None else BatchId(int(batch))
+            epoch=Epoch(int(epoch or 0)),
+            batch=None if batch is None else BatchId(int(batch)),
+            ended=_read_ranges(ranges),
         )
 
     def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
@@ -152,7 +156,8 @@ class Ledger:
 
     def _look(self, *, lock: bool) -> str:
         q = self._dialect.quoted
-        columns = ", ".join(q(name) for name in ("epoch", "location", "batch", "digest", "tables"))
+        named = ("epoch", "location", "batch", "digest", "tables", "offsets")
+        columns = ", ".join(q(name) for name in named)
         return f"SELECT {columns} FROM {self._ledger} {self._ours}{' FOR UPDATE' if lock else ''}"
 
     def _create(self) -> str:
@@ -178,3 +183,11 @@ class Ledger:
             f" {q('rows')} {d.whole} NOT NULL, {q('written_at')} {d.time} NOT NULL,"
             f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')}))"
         )
+
+
+def _read_ranges(text: Value) -> Ends | Unknown:
+    """Return where the batch ended, from the text of its offsets."""
+    try:
+        return ends.read_ranges(json.parse(str(text)))
+    except (ValueError, RecursionError):
+        return Unknown(reason="the ledger has no offsets of the batch")

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.errors import SinkBehind
-from holdfast.model import json
+from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
     LastWritten,
@@ -51,7 +51,7 @@ _CREATE = (
 )
 _OURS = "WHERE job = %(job)s AND generation = %(generation)s AND output = %(output)s"
 _TABLES = "concat(to_regclass(%(ledger)s)::oid, '/', to_regclass(%(table)s)::oid)"
-_LOOK = "SELECT epoch, location, batch, digest, tables, {tables} FROM {ledger} {ours}"
+_LOOK = "SELECT epoch, location, batch, digest, tables, {tables}, offsets FROM {ledger} {ours}"
 _LOCK = _LOOK + " FOR UPDATE"
 _FIRST = """
 INSERT INTO {ledger} (job, generation, output, epoch, location, tables)
@@ -105,7 +105,7 @@ class Ledger:
         row = self._row(connection, _LOOK) if self._exists(connection) else None
         if row is None:
             return _NO_ROW
-        epoch, location, batch, digest, recorded, now = row
+        epoch, location, batch, digest, recorded, now, ranges = row
         if batch is None:
             return Nothing(epoch=Epoch(epoch), location=location)
         return Written(
@@ -114,6 +114,7 @@ class Ledger:
             digest=Digest(digest),
             location=location,
             taken_back=_replaced(recorded, now),
+            ended=ends.read_ranges(ranges),
         )
 
     def fence(self, connection: psycopg.Connection, life: Life) -> None:
@@ -138,7 +139,11 @@ class Ledger:
                 " to, found another one by its name: it was dropped or replaced while the job ran",
                 hint="put the table back, then start again",
             )
-        return Standing(epoch=Epoch(row[0]), batch=None if row[2] is None else BatchId(row[2]))
+        return Standing(
+            epoch=Epoch(row[0]),
+            batch=None if row[2] is None else BatchId(row[2]),
+            ended=ends.read_ranges(row[6]),
+        )
 
     def recall(self, connection: psycopg.Connection, batch: BatchId) -> Digest | Unknown:
         """The digest that an earlier batch was written with."""

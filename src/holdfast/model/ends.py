@@ -1,0 +1,68 @@
+"""Where a batch ended, source by source: where the next batch has to begin.
+
+Values are compared, not texts: databases and JSON writers change the order of keys and the
+spelling of numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.model import json
+from holdfast.model.batch import Ends, Unknown
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry
+
+_NO_OFFSET = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A source that a batch ended at one place, and that the log has at a different one."""
+
+    source: str
+    expected: Json
+    found: Json
+
+    def __str__(self) -> str:
+        return (
+            f"source `{self.source}` ended at `{spell(self.expected)}`, found `{spell(self.found)}`"
+        )
+
+
+def read_ranges(ranges: Json) -> Ends | Unknown:
+    """Return the ends among the ranges that a ledger has of a batch."""
+    if not isinstance(ranges, list | tuple):
+        return Unknown(reason="the ledger has no offsets of the batch")
+    ends: dict[str, Json] = {}
+    for one in map(json.mapping, ranges):
+        source = one.get("source")
+        if not isinstance(source, str) or "end" not in one:
+            return Unknown(reason="the ledger has no readable offsets of the batch")
+        ends[source] = one["end"]
+    return drop_empty(ends)
+
+
+def read_entry(entry: OffsetEntry) -> Ends:
+    """Return the ends that an entry of the offset log says."""
+    return drop_empty({one.source: one.offset for one in entry.sources})
+
+
+def drop_empty(ends: Mapping[str, Json]) -> Ends:
+    """Return the ends without the sources that have no offset yet."""
+    return {source: end for source, end in ends.items() if end is not None}
+
+
+def find_moved(expected: Ends, found: Ends) -> Moved | None:
+    """Return the first source with a different end; None where all agree."""
+    for source in sorted({*expected, *found}):
+        one, other = expected.get(source), found.get(source)
+        if one != other:
+            return Moved(source=source, expected=one, found=other)
+    return None
+
+
+def spell(offset: Json) -> str:
+    """Return an offset as it stands in the offset log."""
+    if isinstance(offset, str) or offset is None:
+        return offset or _NO_OFFSET
+    return json.canonical(offset)
