@@ -18,6 +18,7 @@ class Unknown:
 Ends: TypeAlias = Mapping[str, Json]
 """Where a batch ended: the offset of each source that has one."""
 
+_NO_OFFSETS = Unknown(reason="the ledger does not say which offsets the batch was written from")
 _NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
 
 
@@ -65,6 +66,7 @@ class Written:
     """The last batch that a sink was given for a job, as evidence.
 
     `taken_back`: the table was restored since, so that it may no longer hold the batch.
+    `offsets` are the ranges that the batch was written from, as `Batch.offsets`.
     """
 
     epoch: Epoch
@@ -72,7 +74,7 @@ class Written:
     digest: Digest | Unknown
     location: str | Unknown
     taken_back: bool
-    ended: Ends | Unknown = field(default=_NOT_GIVEN, compare=False)
+    offsets: Json | Unknown = field(default=_NO_OFFSETS, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

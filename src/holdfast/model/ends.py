@@ -29,17 +29,26 @@ class Moved:
         )
 
 
-def read_ranges(ranges: Json) -> Ends | Unknown:
+def read_ranges(ranges: Json | Unknown) -> Ends | Unknown:
     """Return the ends among the ranges that a ledger has of a batch."""
+    return ranges if isinstance(ranges, Unknown) else _read(ranges, "end")
+
+
+def read_starts(ranges: Json | Unknown) -> Ends | Unknown:
+    """Return where the ranges begin that a ledger has of a batch."""
+    return ranges if isinstance(ranges, Unknown) else _read(ranges, "start")
+
+
+def _read(ranges: Json, what: str) -> Ends | Unknown:
     if not isinstance(ranges, list | tuple):
         return Unknown(reason="the ledger has no offsets of the batch")
-    ends: dict[str, Json] = {}
+    found: dict[str, Json] = {}
     for one in map(json.mapping, ranges):
         source = one.get("source")
-        if not isinstance(source, str) or "end" not in one:
+        if not isinstance(source, str) or what not in one:
             return Unknown(reason="the ledger has no readable offsets of the batch")
-        ends[source] = one["end"]
-    return drop_empty(ends)
+        found[source] = one[what]
+    return drop_empty(found)
 
 
 def read_entry(entry: OffsetEntry) -> Ends:

@@ -105,14 +105,19 @@ def decide(
             hint="compare the table with the source before the checkpoint is touched",
         )
     if digest != batch.digest:
-        raise BatchChanged(
-            f"expected batch {batch.id} of job `{batch.life.job}` with the digest"
-            f" `{digest[:12]}` that it was written with, found `{batch.digest[:12]}`: the same"
-            " id now means other rows",
-            hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
-            " checkpoint",
-        )
+        raise changed(batch.life, batch.id, digest, batch.digest)
     return Decision.SKIP
+
+
+def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
+    """Return the error of a batch whose id now stands for a different range."""
+    return BatchChanged(
+        f"expected batch {batch} of job `{life.job}` with the digest"
+        f" `{expected[:12]}` that it was written with, found `{found[:12]}`: the same"
+        " id now means other rows",
+        hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
+        " checkpoint",
+    )
 
 
 def _require_continuous(
@@ -138,7 +143,7 @@ def not_continuous(life: Life, last: BatchId, moved: ends.Moved) -> BatchNotCont
     """Return the error of a batch that does not begin where the last one ended."""
     return BatchNotContinuous(
         f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
-        f" {last} ended, but `offsets/{last}` changed since: {moved}. Nothing was written",
+        f" {last} ended, but `offsets/{last}` says something else: {moved}. Nothing was written",
         hint=put_back(f"{life.location}/offsets", last, moved),
     )
 

@@ -11,8 +11,7 @@ The commit info of the same commit says which offsets the batch was read from. d
 under the key `holdfast`, Spark's Delta writer into `userMetadata`; both hold the same JSON.
 
     offsets  [{"source","start","end"}, …]         of the batch that the commit wrote
-    ended    {"<source>": offset, …}               where the last batch ended, carried on by the
-                                                   commit of a driver's start
+    carried  the same, of the last batch           in the commit of a driver's start
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,6 @@ import deltalake
 from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
-    Ends,
     LastWritten,
     Life,
     Nothing,
@@ -65,9 +63,9 @@ def of_start(life: Life, app_id: str, last: LastWritten) -> str:
     if not isinstance(last, Written):
         return json.canonical({**_said(life, app_id, None, None), "offsets": None})
     digest = None if isinstance(last.digest, Unknown) else last.digest
-    ended = None if isinstance(last.ended, Unknown) else last.ended
+    carried = None if isinstance(last.offsets, Unknown) else last.offsets
     said = _said(life, app_id, last.batch, digest)
-    return json.canonical({**said, "offsets": None, "ended": ended})
+    return json.canonical({**said, "offsets": None, "carried": carried})
 
 
 def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
@@ -84,7 +82,9 @@ def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
 def whole_standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
     """Where the table stands with the job, and where its last batch ended; reads its history."""
     now = standing(table, app_id)
-    return now if now.batch is None else replace(now, ended=find_end(table, app_id, now.batch))
+    if now.batch is None:
+        return now
+    return replace(now, ended=ends.read_ranges(find_offsets(table, app_id, now.batch)))
 
 
 def _in_history(table: deltalake.DeltaTable, app_id: str) -> Standing:
@@ -114,7 +114,7 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
         digest=recall(table, app_id, batch),
         location=location,
         taken_back=restored_since(table, app_id),
-        ended=find_end(table, app_id, batch),
+        offsets=find_offsets(table, app_id, batch),
     )
 
 
@@ -153,7 +153,7 @@ def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Noth
         digest=Digest(digest) if isinstance(digest, str) else Unknown(reason="it says none"),
         location=location,
         taken_back=False,
-        ended=end_said(entry, batch),
+        offsets=offsets_said(entry, batch),
     )
 
 
@@ -182,26 +182,25 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
     return Unknown(reason=f"no commit in the table's log says so for batch {batch}")
 
 
-def find_end(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Ends | Unknown:
-    """Return where a batch ended, by the commit that wrote it or by a start that carried it on."""
+def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Json | Unknown:
+    """Return the ranges of a batch, by the commit that wrote it or a start that carried it on."""
     for entry in _entries(table, app_id):
-        ended = end_said(entry, batch)
-        if not isinstance(ended, Unknown):
-            return ended
+        offsets = offsets_said(entry, batch)
+        if not isinstance(offsets, Unknown):
+            return offsets
         found = entry.get("batch")
         if isinstance(found, int) and found < batch and entry.get("offsets") is not None:
             break
-    return Unknown(reason=f"no commit in the table's log says where batch {batch} ended")
+    return Unknown(reason=f"no commit in the table's log has the offsets of batch {batch}")
 
 
-def end_said(entry: Mapping[str, Json], batch: BatchId) -> Ends | Unknown:
-    """Return where the batch ended, if the entry is about that batch and says so."""
+def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> Json | Unknown:
+    """Return the ranges of the batch, if the entry is about that batch and has them."""
     if entry.get("batch") != batch:
         return Unknown(reason="the commit is about a different batch")
-    ended = entry.get("ended")
-    if isinstance(ended, Mapping):
-        return ends.drop_empty(ended)
-    return ends.read_ranges(entry.get("offsets"))
+    offsets = entry.get("offsets")
+    offsets = entry.get("carried") if offsets is None else offsets
+    return Unknown(reason="the commit has no offsets") if offsets is None else offsets
 
 
 def _entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:

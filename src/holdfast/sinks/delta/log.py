@@ -185,7 +185,7 @@ def _ended(now: Standing, said: Mapping[str, Json], before: Standing) -> Ends | 
     """
     if now.batch is None:
         return {}
-    ended = ledger.end_said(said, now.batch)
+    ended = ends.read_ranges(ledger.offsets_said(said, now.batch))
     return before.ended if isinstance(ended, Unknown) and now.batch == before.batch else ended
 
 

@@ -13,7 +13,6 @@ from py4j.protocol import Py4JJavaError
 from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
-    Ends,
     LastWritten,
     LedgerKey,
     Life,
@@ -23,6 +22,7 @@ from holdfast.model.batch import (
     Written,
 )
 from holdfast.model.ids import BatchId, Digest, Epoch
+from holdfast.model.json import Json
 from holdfast.sinks import contract
 from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Dialect
@@ -71,7 +71,7 @@ class Ledger:
             digest=Digest(str(digest)),
             location=str(location),
             taken_back=not there or table not in ("", self._table),
-            ended=_read_ranges(ranges),
+            offsets=_parse(ranges),
         )
 
     def fence(self, connection: Connection, life: Life) -> None:
@@ -100,7 +100,7 @@ class Ledger:
         return Standing(
             epoch=Epoch(int(epoch or 0)),
             batch=None if batch is None else BatchId(int(batch)),
-            ended=_read_ranges(ranges),
+            ended=ends.read_ranges(_parse(ranges)),
         )
 
     def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
@@ -185,9 +185,9 @@ class Ledger:
         )
 
 
-def _read_ranges(text: Value) -> Ends | Unknown:
-    """Return where the batch ended, from the text of its offsets."""
+def _parse(text: Value) -> Json | Unknown:
+    """Return the offsets of a batch from their text."""
     try:
-        return ends.read_ranges(json.parse(str(text)))
+        return json.parse(str(text))
     except (ValueError, RecursionError):
         return Unknown(reason="the ledger has no offsets of the batch")

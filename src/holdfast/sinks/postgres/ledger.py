@@ -36,6 +36,7 @@ from holdfast.sinks import contract
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
+_NO_OFFSETS = "the ledger has no offsets of the batch"
 _NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
 _CREATE = (
     """CREATE TABLE IF NOT EXISTS {ledger} (
@@ -114,7 +115,7 @@ class Ledger:
             digest=Digest(digest),
             location=location,
             taken_back=_replaced(recorded, now),
-            ended=ends.read_ranges(ranges),
+            offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
     def fence(self, connection: psycopg.Connection, life: Life) -> None:
