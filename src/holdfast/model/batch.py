@@ -74,7 +74,7 @@ class Written:
     digest: Digest | Unknown
     location: str | Unknown
     taken_back: bool
-    offsets: Json | Unknown = field(default=_NO_OFFSETS, compare=False)
+    offsets: "Json | Unknown" = field(default=_NO_OFFSETS, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

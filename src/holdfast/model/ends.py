@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.model import json
 from holdfast.model.batch import Ends, Unknown
+from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 
@@ -29,12 +30,12 @@ class Moved:
         )
 
 
-def read_ranges(ranges: Json | Unknown) -> Ends | Unknown:
+def read_ranges(ranges: "Json | Unknown") -> Ends | Unknown:
     """Return the ends among the ranges that a ledger has of a batch."""
     return ranges if isinstance(ranges, Unknown) else _read(ranges, "end")
 
 
-def read_starts(ranges: Json | Unknown) -> Ends | Unknown:
+def read_starts(ranges: "Json | Unknown") -> Ends | Unknown:
     """Return where the ranges begin that a ledger has of a batch."""
     return ranges if isinstance(ranges, Unknown) else _read(ranges, "start")
 
@@ -75,3 +76,14 @@ def spell(offset: Json) -> str:
     if isinstance(offset, str) or offset is None:
         return offset or _NO_OFFSET
     return json.canonical(offset)
+
+
+def put_back(folder: str, batch: BatchId, moved: Moved) -> str:
+    """Return how to put the offset of a source back, in words that can be followed."""
+    following = f"{folder}/{batch + 1}"
+    return (
+        f"put back `{folder}/{batch}`: the offset of source `{moved.source}` must be"
+        f" `{spell(moved.expected)}`; delete `{folder}/.{batch}.crc` if it exists. If `{following}`"
+        f" exists and no sink has batch {batch + 1}, delete it and `{folder}/.{batch + 1}.crc`."
+        " Then start again"
+    )

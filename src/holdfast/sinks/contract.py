@@ -144,16 +144,7 @@ def not_continuous(life: Life, last: BatchId, moved: ends.Moved) -> BatchNotCont
     return BatchNotContinuous(
         f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
         f" {last} ended, but `offsets/{last}` says something else: {moved}. Nothing was written",
-        hint=put_back(f"{life.location}/offsets", last, moved),
-    )
-
-
-def put_back(folder: str, last: BatchId, moved: ends.Moved) -> str:
-    """Return how to put back the offset of a source."""
-    return (
-        f"put back `{folder}/{last}`: the offset of source `{moved.source}` must be"
-        f" `{ends.spell(moved.expected)}`. Delete `{folder}/.{last}.crc`, `{folder}/{last + 1}` and"
-        f" `{folder}/.{last + 1}.crc` if they exist, then start again"
+        hint=ends.put_back(f"{life.location}/offsets", last, moved),
     )
 
 

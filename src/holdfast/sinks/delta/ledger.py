@@ -182,7 +182,7 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
     return Unknown(reason=f"no commit in the table's log says so for batch {batch}")
 
 
-def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Json | Unknown:
+def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> "Json | Unknown":
     """Return the ranges of a batch, by the commit that wrote it or a start that carried it on."""
     for entry in _entries(table, app_id):
         offsets = offsets_said(entry, batch)
@@ -194,7 +194,7 @@ def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Js
     return Unknown(reason=f"no commit in the table's log has the offsets of batch {batch}")
 
 
-def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> Json | Unknown:
+def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> "Json | Unknown":
     """Return the ranges of the batch, if the entry is about that batch and has them."""
     if entry.get("batch") != batch:
         return Unknown(reason="the commit is about a different batch")

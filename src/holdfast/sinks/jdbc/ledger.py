@@ -8,6 +8,8 @@ The row is locked by every transaction that writes a batch, and by every driver 
 waits for the other, and who comes second sees what the first left.
 """
 
+from typing import TYPE_CHECKING
+
 from py4j.protocol import Py4JJavaError
 
 from holdfast.model import ends, json
@@ -22,10 +24,12 @@ from holdfast.model.batch import (
     Written,
 )
 from holdfast.model.ids import BatchId, Digest, Epoch
-from holdfast.model.json import Json
 from holdfast.sinks import contract
 from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Dialect
+
+if TYPE_CHECKING:
+    from holdfast.model.json import Json
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
@@ -185,7 +189,7 @@ class Ledger:
         )
 
 
-def _parse(text: Value) -> Json | Unknown:
+def _parse(text: Value) -> "Json | Unknown":
     """Return the offsets of a batch from their text."""
     try:
         return json.parse(str(text))
