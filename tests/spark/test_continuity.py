@@ -19,12 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.adapters.postgres_driving import Desk
 from tests.spark.driving import send_numbers
 from tests.spark.test_once import PASSWORD, every
+from tests.spark.test_running import Place
 
 import holdfast
+from holdfast import Pipeline, sources
 from holdfast.errors import BatchNotContinuous, HoldfastError
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
+from holdfast.model.batch import Batch, Unknown
+from holdfast.model.ids import BatchId
+from holdfast.run.batch import OffsetReader
 from holdfast.run.once import Once
+from holdfast.run.own_offsets import Own
 
 pytestmark = pytest.mark.spark
 
@@ -177,6 +183,11 @@ def _path(url: str) -> Path:
     return Path(url.removeprefix("file://"))
 
 
+@pytest.fixture
+def place(tmp_path: Path, spark: SparkSession) -> Place:
+    return Place(tmp_path, spark)
+
+
 @pytest.fixture(params=[Files, Table, Topic])
 def stream(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, database: Database,
@@ -254,3 +265,69 @@ def _refuse_a_batch_whose_entry_is_replaced(stream: Stream, write: Once, numbers
         stream.run(write)
     stream.run(write)  # Kafka's source fails after a batch that ran again and left nothing to read
     assert stream.ids() == Counter(range(numbers.stop))
+
+
+def test_a_run_is_refused_whatever_was_accepted(place: Place) -> None:
+    """An offset that somebody moved, and the list of files of a driver that had seen fewer."""
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline())
+    for name, first in (("b.json", 10), ("c.json", 20)):
+        place.land(name, first, 10)
+    place.run(place.pipeline())
+    assert place.ids() == list(range(30))
+    for name, replaced in (("offsets/1", _earlier), ("sources/0/1", _fewer)):
+        path = place.checkpoint / name
+        kept = path.read_text()
+        path.write_text(replaced(kept))
+        path.with_name(".1.crc").unlink(missing_ok=True)
+        with pytest.raises(BatchNotContinuous):
+            place.run(place.pipeline(), "OFFSETS_EDITED", "SINK_BEHIND")
+        path.write_text(kept)
+    place.land("d.json", 30, 10)
+    place.run(place.pipeline())
+    assert place.ids() == list(range(40))
+
+
+def _earlier(entry: str) -> str:
+    return entry.replace('{"logOffset":1}', '{"logOffset":0}')
+
+
+def _fewer(entry: str) -> str:
+    return "\n".join(entry.split("\n")[:2])
+
+
+def test_a_run_goes_on_over_the_range_of_an_entry_that_was_replaced(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query starts again by itself, and runs the batch as the file has it now."""
+    source = Table(place.home, None)
+    entry = place.checkpoint / "offsets/1"
+    replaced: list[str] = []
+    read = OffsetReader.batch
+
+    def replace(reader: OffsetReader, batch: BatchId, own: Own | Unknown) -> Batch:
+        if batch == 1 and not replaced:
+            replaced.append(entry.read_text())
+            source.land(2)
+            later = re.sub(
+                Table.position, lambda found: str(int(found[0]) + 1), replaced[0].split("\n")[2]
+            )
+            entry.write_text("\n".join([*replaced[0].split("\n")[:2], later]))
+            entry.with_name(".1.crc").unlink(missing_ok=True)
+        return read(reader, batch, own)
+
+    declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
+    declared.job("job", reads=sources.delta(str(source.folder)), writes=place.append())(
+        lambda rows: rows
+    )
+    source.land(0)
+    place.run(declared)
+    source.land(1)
+    monkeypatch.setattr(OffsetReader, "batch", replace)
+    place.run(declared)
+    assert replaced
+    assert place.ids() == [0, 1, 2]
+    assert entry.read_text() != replaced[0]
+    source.land(3)
+    place.run(declared)
+    assert place.ids() == [0, 1, 2, 3]

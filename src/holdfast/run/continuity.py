@@ -41,10 +41,18 @@ def find_break(
 def _find_other_range(
     reader: OffsetReader, life: Life, last: Written, *, is_pending: bool
 ) -> BatchNotContinuous | BatchChanged | None:
-    starts = _AS_LOGGED if is_pending else ends.read_starts(last.offsets)
-    digest = reader.digest(last.batch, starts)
-    if isinstance(digest, Unknown) or isinstance(last.digest, Unknown) or digest == last.digest:
+    """Return whether the digest of the batch changed.
+
+    Where a committed batch began no longer matters: the sink's own start is taken for it.
+    """
+    digest = reader.digest(last.batch, _AS_LOGGED)
+    if digest == last.digest or isinstance(last.digest, Unknown):
         return None
     if is_pending:
+        if isinstance(digest, Unknown):
+            return None
         return contract.changed(life, last.batch, last.digest, digest)
+    digest = reader.digest(last.batch, ends.read_starts(last.offsets))
+    if digest == last.digest or isinstance(digest, Unknown):
+        return None
     return contract.not_same_range(life, last.batch, last.digest, digest)

@@ -45,14 +45,14 @@ class OwnOffsets:
         """Return the query's own offsets of its batch; Unknown where Spark does not say."""
         try:
             return self._read(spark, batch)
-        except (Py4JError, AttributeError, TypeError) as error:
+        except (Py4JError, AttributeError, NotImplementedError, TypeError) as error:
             self._run = None
             return Unknown(reason=f"this Spark does not say: {type(error).__name__}")
 
     def _read(self, spark: "SparkSession", batch: BatchId) -> Own | Unknown:
         name = spark.sparkContext.getLocalProperty(_RUN_ID)
-        run: _Run | Unknown | None = self._run
-        if run is None or isinstance(run, Unknown) or run.name != name:
+        run: _Run | Unknown = self._run or NOT_ASKED
+        if isinstance(run, Unknown) or run.name != name:
             run, self._last = _find(spark, str(name)), None
         if isinstance(run, Unknown):
             return run
