@@ -190,9 +190,12 @@ def place(tmp_path: Path, spark: SparkSession) -> Place:
 
 @pytest.fixture(params=[Files, Table, Topic])
 def stream(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, database: Database,
+    request: pytest.FixtureRequest,
+    database: Database,  # before Spark, whose workers find the password by their environment
+    spark: SparkSession,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Stream:  # fmt: skip
+) -> Stream:
     monkeypatch.setenv(PASSWORD, database.pgpass.read_text().strip().rpartition(":")[2])
     source = request.param(tmp_path, lambda: request.getfixturevalue("broker"))
     made = Stream(spark, tmp_path, source, database)
