@@ -33,9 +33,11 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── LeaseHeld                     LEASE_HELD
     ├── DriverFenced                  DRIVER_FENCED
     ├── BatchChanged                  BATCH_CHANGED
+    ├── BatchNotContinuous            BATCH_NOT_CONTINUOUS
     ├── BatchUnverifiable             BATCH_UNVERIFIABLE
     ├── SinkBehind                    SINK_BEHIND
     ├── OffsetsUnreadable             OFFSETS_UNREADABLE
+    ├── OffsetsReplaced               OFFSETS_REPLACED
     ├── SinkContended                 SINK_CONTENDED
     ├── SinkUnavailable               SINK_UNAVAILABLE
     ├── SinkRefused                   SINK_REFUSED
@@ -267,6 +269,13 @@ class BatchChanged(HoldfastError):
     exit_code = 5
 
 
+class BatchNotContinuous(HoldfastError):
+    """The batch does not begin where the sink says that the batch before it ended."""
+
+    code = "BATCH_NOT_CONTINUOUS"
+    exit_code = 5
+
+
 class BatchUnverifiable(HoldfastError):
     """The batch id was written before, and what it was written from cannot be found."""
 
@@ -287,6 +296,14 @@ class OffsetsUnreadable(HoldfastError):
     code = "OFFSETS_UNREADABLE"
     exit_code = 3
     # Spark may have swallowed a failed upload of the entry; a restart then plans the batch again.
+    curable_by_restart = True
+
+
+class OffsetsReplaced(HoldfastError):
+    """The offset log says another range than the running query has: another driver wrote to it."""
+
+    code = "OFFSETS_REPLACED"
+    exit_code = 3
     curable_by_restart = True
 
 

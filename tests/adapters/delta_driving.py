@@ -10,15 +10,21 @@ import deltalake
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from holdfast.model.batch import Batch, Life, Written, ledger_key
+from holdfast.model.batch import Batch, Ends, Life, Written, ledger_key
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.model.json import Json
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("job", StringType())])
+
+
+def offset(batches: int) -> Json:
+    """Where so many batches end, as in `checkpoint_files.write`."""
+    return {"orders": {"0": batches * 10, "1": batches * 10}}
 
 
 class Driver:
@@ -47,13 +53,14 @@ class Driver:
         self.table.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
         return self
 
-    def batch(self, number: int, digest: str | None = None) -> Batch:
+    def batch(self, number: int, digest: str | None = None, begins: Ends | None = None) -> Batch:
         return Batch(
             life=self.life,
             id=BatchId(number),
             digest=Digest(digest or f"digest-{number}"),
-            offsets=[{"source": "0", "start": number, "end": number + 1}],
+            offsets=[{"source": "0", "start": offset(number), "end": offset(number + 1)}],
             expected_rows=1,
+            begins={"0": offset(number)} if begins is None else begins,
         )
 
     def write(self, number: int, *, at: Head | None = None) -> Decision:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from tests.adapters.delta_driving import Driver, bare, bare_at, foreign, rows, written
+from tests.adapters.delta_driving import Driver, bare, bare_at, foreign, offset, rows, written
 
 from holdfast.errors import (
     BatchChanged,
@@ -67,7 +67,7 @@ def test_a_batch_is_written_with_its_ledger(path: Path) -> None:
         "location": "/base/j",
         "batch": 0,
         "digest": "digest-0",
-        "offsets": [{"source": "0", "start": 0, "end": 1}],
+        "offsets": [{"source": "0", "start": offset(0), "end": offset(1)}],
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -271,6 +272,43 @@ def _a_batch_that_the_sink_has_written(folder: Path) -> Diagnosis:
     assert [one.act for one in found.restart.sinks] == [SinkAct.SKIP]
     assert found.judgement is Judgement.SAFE
     return found
+
+
+@_shows(Code.OFFSETS_EDITED)
+def _an_entry_that_the_sink_knows_otherwise(folder: Path) -> Diagnosis:
+    location = _over_a_table(folder, committed=3, written=3)
+    _move(location / "offsets/2")
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNSAFE
+    (edited,) = (one for one in found.findings if one.code is Code.OFFSETS_EDITED)
+    assert edited.severity is Severity.BLOCKS
+    assert 'must be `{"orders":{"0":30,"1":30}}`' in edited.remedies[0]
+    return found
+
+
+@_shows(Code.OFFSETS_EDITED, Code.PENDING_BATCH)
+def _a_pending_batch_that_the_sink_has_from_other_offsets(folder: Path) -> Diagnosis:
+    location = _over_a_table(folder, planned=3, committed=2, written=3)
+    _move(location / "offsets/1")
+    return diagnosed(location)
+
+
+@_shows(Code.OFFSETS_EDITED, Code.PENDING_BATCH)
+def _an_entry_before_a_pending_batch(folder: Path) -> Diagnosis:
+    location = _over_a_table(folder, planned=4, committed=3, written=3)
+    _move(location / "offsets/2")
+    return diagnosed(location)
+
+
+@_shows()
+def _an_entry_of_long_ago(folder: Path) -> Diagnosis:
+    location = _over_a_table(folder, committed=3, written=3)
+    _move(location / "offsets/1")
+    return diagnosed(location)
+
+
+def _move(entry: Path) -> None:
+    entry.write_text(re.sub(r'"1":\d+', '"1":7', entry.read_text()))
 
 
 @_shows(Code.PENDING_BATCH, Code.BATCHES_SKIPPED)

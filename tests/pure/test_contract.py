@@ -1,10 +1,13 @@
 """The one decision that makes a sink exactly once: the whole table of its docstring, as data."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.errors import PySparkException
 
 from holdfast.errors import (
     BatchChanged,
+    BatchNotContinuous,
     BatchUnverifiable,
     DriverFenced,
     HoldfastError,
@@ -13,7 +16,7 @@ from holdfast.errors import (
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.model.batch import Batch, Life, Standing, Unknown
+from holdfast.model.batch import Batch, Ends, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
@@ -149,3 +152,63 @@ def test_what_sparks_writer_would_not_do(said: str, kind: type[HoldfastError]) -
     assert type(found) is kind
     assert "`/lake/t`" in found.message
     assert "x.scala" not in found.message
+
+
+CONTINUOUS: dict[str, tuple[Ends, Ends]] = {
+    "the same": ({"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5, "1": 7}}}),
+    "keys in another order": ({"0": {"a": 1, "b": 2}}, {"0": {"b": 2, "a": 1}}),
+    "numbers in another spelling": ({"0": 1e22, "1": 3.0}, {"0": 10**22, "1": 3}),
+    "no source has an offset": ({}, {}),
+    "a text": ({"0": "abc"}, {"0": "abc"}),
+}
+BROKEN: dict[str, tuple[Ends, Ends, str]] = {
+    "rows would be lost": ({"0": 5}, {"0": 6}, "source `0` ended at `5`, found `6`"),
+    "rows would be written twice": ({"0": 5}, {"0": 4}, "source `0` ended at `5`, found `4`"),
+    "one source of two": ({"0": 5, "1": 9}, {"0": 5, "1": 8}, "source `1` ended at `9`"),
+    "one partition of two": (
+        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5, "1": 8}}},
+        'ended at `{"t":{"0":5,"1":7}}`, found `{"t":{"0":5,"1":8}}`',
+    ),
+    "a partition that is gone": (
+        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5}}}, 'found `{"t":{"0":5}}`',
+    ),
+    "an offset that is gone": ({"0": 5}, {}, "ended at `5`, found `-`"),
+    "an offset that came": ({}, {"0": 5}, "ended at `-`, found `5`"),
+    "a source of another name": ({"a": 5}, {"b": 5}, "source `a` ended at `5`, found `-`"),
+}  # fmt: skip
+
+
+def after(ended: Ends | Unknown) -> Standing:
+    return replace(standing(4, 7), ended=ended)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_the_next_batch_begins_where_the_last_one_ended(name: str) -> None:
+    ended, begins = CONTINUOUS[name]
+    given = replace(batch(8), begins=begins)
+    assert contract.decide(given, after(ended), not_asked) is Decision.WRITE
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_next_batch_begins_elsewhere(name: str) -> None:
+    ended, begins, told = BROKEN[name]
+    with pytest.raises(BatchNotContinuous) as caught:
+        contract.decide(replace(batch(8), begins=begins), after(ended), not_asked)
+    assert told in caught.value.message
+    assert "Nothing was written" in caught.value.message
+    assert "put back `/c/i/offsets/7`" in caught.value.hint
+    assert not caught.value.curable_by_restart
+
+
+def test_a_ledger_that_has_lost_the_end_is_asked_for_the_digest() -> None:
+    given = replace(batch(8), begins={"0": 5}, before=SAME)
+    assert contract.decide(given, after(LOST), lambda _: SAME) is Decision.WRITE
+    assert contract.decide(given, after(LOST), lambda _: LOST) is Decision.WRITE
+    with pytest.raises(BatchNotContinuous, match=r"batch 7 .* changed since"):
+        contract.decide(given, after(LOST), lambda _: OTHER)
+
+
+def test_the_first_batch_of_an_empty_ledger_may_begin_anywhere() -> None:
+    """As a checkpoint of 40 batches does in front of a sink that adopts it."""
+    given = replace(batch(40), begins={"0": 400})
+    assert contract.decide(given, standing(4, None), not_asked) is Decision.WRITE

@@ -62,10 +62,15 @@ def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
             table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
         )
     match last:
-        case Written(batch=batch, epoch=epoch, taken_back=taken_back):
+        case Written(batch=batch, epoch=epoch, taken_back=taken_back, offsets=offsets):
             restored = "; the table was restored since" if taken_back else ""
             return LedgerSeen(
-                table=path, key=key, batch=batch, note=f"epoch {epoch}{restored}", ranges=True
+                table=path,
+                key=key,
+                batch=batch,
+                note=f"epoch {epoch}{restored}",
+                ranges=True,
+                offsets=offsets,
             )
         case Nothing(epoch=epoch):
             return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}", ranges=True)

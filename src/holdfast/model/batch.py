@@ -1,6 +1,8 @@
 """A batch, and what a sink remembers of one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
@@ -11,6 +13,13 @@ class Unknown:
     """Something is not known, and why."""
 
     reason: str
+
+
+Ends: TypeAlias = Mapping[str, Json]
+"""Where a batch ended: the offset of each source that has one."""
+
+_NO_OFFSETS = Unknown(reason="the ledger does not say which offsets the batch was written from")
+_NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +34,31 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch id with its offset range: the unit that a sink writes once."""
+    """A batch id with its offset range: the unit that a sink writes once.
+
+    `begins` is where the batch before ended, by the query that runs or by the offset log, and
+    `before` the digest of that batch. Neither is part of what the batch is.
+    """
 
     life: Life
     id: BatchId
     digest: Digest
     offsets: Json
     expected_rows: int | Unknown
+    begins: Ends | Unknown = field(default=_NOT_GIVEN, compare=False)
+    before: Digest | Unknown = field(default=_NOT_GIVEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a sink stands with a job: the epoch that may write, and the last batch written."""
+    """Where a sink stands with a job: the epoch that may write, and the last batch written.
+
+    `ended` is where that batch ended, which says nothing about where the sink stands.
+    """
 
     epoch: Epoch
     batch: BatchId | None
+    ended: Ends | Unknown = field(default=_NOT_GIVEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,7 @@ class Written:
     """The last batch that a sink was given for a job, as evidence.
 
     `taken_back`: the table was restored since, so that it may no longer hold the batch.
+    `offsets` are the ranges that the batch was written from, as `Batch.offsets`.
     """
 
     epoch: Epoch
@@ -54,6 +74,7 @@ class Written:
     digest: Digest | Unknown
     location: str | Unknown
     taken_back: bool
+    offsets: "Json | Unknown" = field(default=_NO_OFFSETS, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

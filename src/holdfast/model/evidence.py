@@ -199,7 +199,7 @@ class LedgerSeen:
     """What a sink remembers of the query: the last batch that it was given.
 
     `ranges`: and from which offsets, as holdfast's own do. A batch of an old number is skipped only
-    if it is the same, and refused else.
+    if it is the same, and refused else. `offsets` are those ranges, of the last batch.
     """
 
     table: str
@@ -207,6 +207,9 @@ class LedgerSeen:
     batch: BatchId | Absent | Unknown
     note: str
     ranges: bool = False
+    offsets: "Json | Unknown" = field(
+        default=Unknown(reason="the sink has no offsets"), compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

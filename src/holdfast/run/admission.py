@@ -3,6 +3,7 @@
 1. locations are checked          a wrong declaration must not touch anything
 2. the ledgers are read           they know the epoch and the location of earlier drivers
 3. the lease is taken             from here on other drivers are told to stay away
+   the ledgers are compared       with the offset log: it must go on where the last batch ended
    and the checkpoint is judged   by what `holdfast diagnose` finds: only now does nobody move it
 """
 
@@ -10,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
-from holdfast.model.batch import LastWritten, Life, Unknown
+from holdfast.model.batch import LastWritten, Life, Unknown, Written
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
 from holdfast.model.ids import Epoch, Generation, OutputName
 from holdfast.model.lease import Lease
-from holdfast.run import judging, lease, locations, query
+from holdfast.run import continuity, judging, lease, locations, query
 from holdfast.storage import urls
 
 
@@ -101,6 +102,7 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         locations.record_identity(
             base.store, job.name, locations.Identity(location=location, generation=generation)
         )
+        _require_continuous(base, life, ledgers)
         looked = judging.seen(location, pipeline.storage)
         if looked is not None:
             judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
@@ -116,7 +118,24 @@ def require_done(base: locations.Base, mine: AdmittedJob, accepted: frozenset[st
     Between admission and the start of a query others may run for hours, and between two starts of
     it within a run there is a pause. And some ledgers cannot be read before Spark runs.
     """
-    _require_done(base, mine.job, _ledgers(mine.outputs), accepted)
+    ledgers = _ledgers(mine.outputs)
+    _require_done(base, mine.job, ledgers, accepted)
+    _require_continuous(base, mine.life, ledgers)
+
+
+def _require_continuous(
+    base: locations.Base, life: Life, ledgers: Mapping[OutputName, LastWritten]
+) -> None:
+    """Raise if the checkpoint does not go on where a sink's last batch ended.
+
+    No code accepts that: the sink refuses the next batch whatever was accepted.
+    """
+    done = locations.last_committed(base.store, life.job)
+    for last in ledgers.values():
+        if isinstance(last, Written):
+            refusal = continuity.find_break(base.store, life, last, done)
+            if refusal is not None:
+                raise refusal
 
 
 def _ledgers(outputs: tuple[query.OpenOutput, ...]) -> dict[OutputName, LastWritten]:

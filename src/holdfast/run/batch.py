@@ -7,6 +7,9 @@ as Kafka's does.
 
 An entry has a line for each use of a source in the query, and each source has one folder, numbered
 by its first use: `orders.filter(…).union(orders.filter(…))` has two lines and the folder 0.
+
+Where the running query says its own offsets (`own_offsets.py`), these are the range, because the
+rows are theirs, and an entry that says something else is refused.
 """
 
 import hashlib
@@ -14,12 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.decode import file_source_log, offset_log, source_start
-from holdfast.errors import OffsetsUnreadable
-from holdfast.model import json
-from holdfast.model.batch import Batch, Life, Unknown
+from holdfast.errors import OffsetsReplaced, OffsetsUnreadable, StorageUnavailable
+from holdfast.model import ends, json
+from holdfast.model.batch import Batch, Ends, Life, Unknown
 from holdfast.model.ids import BatchId, Digest
 from holdfast.model.json import Json
 from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, SourceStart, Unreadable
+from holdfast.run.own_offsets import NOT_ASKED, Own
 from holdfast.storage import Missing, Store
 
 _TAIL_BYTES = 64 << 10
@@ -35,6 +39,15 @@ class Range:
     files: tuple[FileEntry, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """The batch that was read last."""
+
+    batch: BatchId
+    entry: OffsetEntry
+    digest: Digest
+
+
 class OffsetReader:
     """Reads batches of one checkpoint, remembering the last entry so that each is read once."""
 
@@ -43,29 +56,75 @@ class OffsetReader:
         self._store = store
         self._folder = folder
         self._life = life
-        self._last: tuple[BatchId, OffsetEntry] | None = None
+        self._last: _Read | None = None
 
-    def batch(self, batch: BatchId) -> Batch:
-        """The batch, with its range and digest; raises OffsetsUnreadable."""
+    def batch(self, batch: BatchId, own: Own | Unknown = NOT_ASKED) -> Batch:
+        """The batch, with its range and digest; raises OffsetsUnreadable or OffsetsReplaced."""
         end = self._entry(batch)
-        start = self._before(batch)
-        self._last = (batch, end)
-        known = {source.source: source.offset for source in start.sources} if start else {}
-        ranges = self._ranges(end, known)
-        digest = hashlib.sha256(json.canonical([_digested(r) for r in ranges]).encode())
+        if isinstance(own, Unknown) or own.ends.version != end.version:
+            start = self._before(batch)
+        else:
+            self._require_own(batch, end, own)
+            start = own.begins
+        ranges = self._ranges(end, _offsets(start))
+        digest = _digest(ranges)
+        before = self._digest_before(batch, start)
+        self._last = _Read(batch=batch, entry=end, digest=digest)
         return Batch(
             life=self._life,
             id=batch,
-            digest=Digest(digest.hexdigest()),
+            digest=digest,
             offsets=[{"source": r.source, "start": r.start, "end": r.end} for r in ranges],
             expected_rows=_expected_rows(ranges),
+            begins=ends.read_entry(start) if start else {},
+            before=before,
         )
+
+    def entry(self, batch: BatchId) -> OffsetEntry | Unknown:
+        """Return the entry of a batch as it is now."""
+        try:
+            return self._entry(batch)
+        except OffsetsUnreadable as error:
+            return Unknown(reason=error.message)
+
+    def digest(self, batch: BatchId, starts: Ends | Unknown) -> Digest | Unknown:
+        """Return the digest of a batch as the log has it now, beginning where it is said to."""
+        try:
+            end = self._entry(batch)
+            known = _offsets(self._before(batch)) if isinstance(starts, Unknown) else starts
+            return _digest(self._ranges(end, known))
+        except OffsetsUnreadable as error:
+            return Unknown(reason=error.message)
+
+    def _require_own(self, batch: BatchId, entry: OffsetEntry, own: Own) -> None:
+        """Raise if the entry is not what the query runs: nothing may be recorded by it."""
+        moved = ends.find_moved(ends.read_entry(own.ends), ends.read_entry(entry))
+        if moved is not None:
+            raise OffsetsReplaced(
+                f"expected `{self._life.location}/offsets/{batch}` as the running query wrote it,"
+                f" found that another driver replaced it: {moved}. Nothing was written",
+                hint="let the batch run again, over the range that the file has now; end every"
+                " other driver of the job",
+            )
+
+    def _digest_before(self, batch: BatchId, start: OffsetEntry | None) -> Digest | Unknown:
+        """Return the digest of the batch before this one; read from the log once per start."""
+        before = BatchId(batch - 1)
+        if self._last is not None and self._last.batch == before:
+            return self._last.digest
+        if start is None:
+            return Unknown(reason="no batch comes before this one")
+        try:
+            earlier = self._before(before)
+            return _digest(self._ranges(start, _offsets(earlier)))
+        except (OffsetsUnreadable, StorageUnavailable) as error:
+            return Unknown(reason=error.message)
 
     def _before(self, batch: BatchId) -> OffsetEntry | None:
         if batch == 0:
             return None
-        if self._last is not None and self._last[0] == batch - 1:
-            return self._last[1]
+        if self._last is not None and self._last.batch == batch - 1:
+            return self._last.entry
         return self._entry(BatchId(batch - 1))
 
     def _entry(self, batch: BatchId) -> OffsetEntry:
@@ -189,6 +248,15 @@ class OffsetReader:
             f" {found.reason}",
             hint=f"look at `{self._life.location}/{part}`; nothing was written for this batch",
         )
+
+
+def _offsets(entry: OffsetEntry | None) -> Mapping[str, Json]:
+    return {one.source: one.offset for one in entry.sources} if entry else {}
+
+
+def _digest(ranges: list[Range]) -> Digest:
+    text = json.canonical([_digested(one) for one in ranges])
+    return Digest(hashlib.sha256(text.encode()).hexdigest())
 
 
 def _log_offset(offset: Json) -> int | None:

@@ -132,9 +132,11 @@ def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], mor
 def _ledger(name: OutputName, last: LastWritten) -> LedgerSeen:
     table = f"output {name}"
     match last:
-        case Written(batch=batch, taken_back=taken_back):
+        case Written(batch=batch, taken_back=taken_back, offsets=offsets):
             note = "restored since" if taken_back else ""
-            return LedgerSeen(table=table, key=name, batch=batch, note=note, ranges=True)
+            return LedgerSeen(
+                table=table, key=name, batch=batch, note=note, ranges=True, offsets=offsets
+            )
         case Nothing():
             absent = Absent(reason=NO_BATCH)
             return LedgerSeen(table=table, key=name, batch=absent, note="", ranges=True)

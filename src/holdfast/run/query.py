@@ -31,6 +31,7 @@ from holdfast.model.definition import (
 )
 from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.run.batch import OffsetReader
+from holdfast.run.own_offsets import OwnOffsets
 from holdfast.sinks.contract import Decision, LedgeredSink
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
 from holdfast.sources import open as sources
@@ -145,6 +146,7 @@ class BatchWriter:
     def __init__(self, outputs: tuple[OpenOutput, ...], offsets: OffsetReader) -> None:
         self._outputs = outputs
         self._offsets = offsets
+        self._own = OwnOffsets()
         self._sized = False
         self._stopping = threading.Event()
         self.failure: Exception | None = None
@@ -160,7 +162,9 @@ class BatchWriter:
             # fail, not return: Spark would write it into the commit log.
             raise BatchHeldBack(batch_id)
         try:
-            self._write(rows, self._offsets.batch(BatchId(batch_id)))
+            batch = BatchId(batch_id)
+            own = self._own.read(rows.sparkSession, batch)
+            self._write(rows, self._offsets.batch(batch, own))
         except Exception as error:
             self.failure = error
             raise

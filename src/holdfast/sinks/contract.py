@@ -6,7 +6,13 @@ comparing the batch at hand with what the sink last wrote:
     the ledger has a higher epoch          a newer driver took over    DriverFenced
     the ledger has a lower epoch           the table was replaced      SinkBehind
     the ledger has no batch                first batch                 write
-    batch is the next one                  the ordinary case           write
+    batch is the next one, and begins      the ordinary case           write
+      where the last one ended
+    batch is the next one, and begins      rows would be lost or       BatchNotContinuous
+      elsewhere                              written twice
+    batch is the next one, and the         a ledger whose log was      write
+      ledger has lost where the last one     cleaned, of an idle
+      ended, and its digest                  stream
     batch is beyond the next one           the table was taken back    SinkBehind
     same id, same digest                   a re-run                    skip
     same id, other digest                  the range changed           BatchChanged
@@ -17,7 +23,15 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import BatchChanged, BatchUnverifiable, DriverFenced, SinkBehind, SinkContended
+from holdfast.errors import (
+    BatchChanged,
+    BatchNotContinuous,
+    BatchUnverifiable,
+    DriverFenced,
+    SinkBehind,
+    SinkContended,
+)
+from holdfast.model import ends
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -72,7 +86,10 @@ def decide(
             " table was replaced while the job ran",
             hint="put the table back, then start again",
         )
-    if standing.batch is None or batch.id == standing.batch + 1:
+    if standing.batch is None:
+        return Decision.WRITE
+    if batch.id == standing.batch + 1:
+        _require_continuous(batch, standing, recall)
         return Decision.WRITE
     if batch.id > standing.batch:
         raise SinkBehind(
@@ -88,14 +105,60 @@ def decide(
             hint="compare the table with the source before the checkpoint is touched",
         )
     if digest != batch.digest:
-        raise BatchChanged(
-            f"expected batch {batch.id} of job `{batch.life.job}` with the digest"
-            f" `{digest[:12]}` that it was written with, found `{batch.digest[:12]}`: the same"
-            " id now means other rows",
-            hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
-            " checkpoint",
-        )
+        raise changed(batch.life, batch.id, digest, batch.digest)
     return Decision.SKIP
+
+
+def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
+    """Return the error of a batch whose id now stands for a different range."""
+    return BatchChanged(
+        f"expected batch {batch} of job `{life.job}` with the digest"
+        f" `{expected[:12]}` that it was written with, found `{found[:12]}`: the same"
+        " id now means other rows",
+        hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
+        " checkpoint",
+    )
+
+
+def _require_continuous(
+    batch: Batch, standing: Standing, recall: Callable[[BatchId], Digest | Unknown]
+) -> None:
+    """Raise unless the batch begins where the ledger says that the last one ended.
+
+    Ledgers of earlier versions, and those whose log was cleaned, have only the digest of the last
+    batch. One that has neither cannot be compared: to refuse would stop streams that are healthy.
+    """
+    before = BatchId(batch.id - 1)
+    if not isinstance(standing.ended, Unknown) and not isinstance(batch.begins, Unknown):
+        moved = ends.find_moved(standing.ended, batch.begins)
+        if moved is not None:
+            raise not_continuous(batch.life, before, moved)
+    elif not isinstance(batch.before, Unknown):
+        digest = recall(before)
+        if not isinstance(digest, Unknown) and digest != batch.before:
+            raise not_same_range(batch.life, before, digest, batch.before)
+
+
+def not_continuous(life: Life, last: BatchId, moved: ends.Moved) -> BatchNotContinuous:
+    """Return the error of a batch that does not begin where the last one ended."""
+    return BatchNotContinuous(
+        f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
+        f" {last} ended, but `offsets/{last}` says something else: {moved}. Nothing was written",
+        hint=ends.put_back(f"{life.location}/offsets", last, moved),
+    )
+
+
+def not_same_range(
+    life: Life, last: BatchId, expected: Digest, found: Digest
+) -> BatchNotContinuous:
+    """Return the error of a batch before this one that no longer is what the sink has of it."""
+    return BatchNotContinuous(
+        f"expected batch {last} of job `{life.job}` in the checkpoint as the sink has it, with the"
+        f" digest `{expected[:12]}`, found `{found[:12]}`: its range of offsets, or the list of its"
+        " files, changed since. Nothing was written",
+        hint=f"put back `{life.location}/offsets/{last}`, and the files below"
+        f" `{life.location}/sources`, from a copy of the checkpoint",
+    )
 
 
 def contended(path: str) -> SinkContended:

@@ -44,10 +44,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
     Code.OFFSETS_EDITED: Explanation(
         meaning="An entry of the offset log names another end of a batch than the one to which the"
-        " batch ran, by a run record or an event log; or it is JSON with spaces, which Spark never"
-        " writes.",
+        " batch ran, by the ledger of a sink, a run record or an event log; or it is JSON with"
+        " spaces, which Spark never writes. A sink with a ledger refuses the next batch.",
         causes="Somebody edited the entry, or the checkpoint was rewound, and the batch planned"
-        " anew with another range.",
+        " anew with another range. On object stores, a write of a driver that died arrived late.",
         spark=(
             (
                 _ALL,

@@ -9,14 +9,26 @@ written already) refuses an older driver in the same atomic step as the data:
 
 The commit info of the same commit says which offsets the batch was read from. delta-rs puts it
 under the key `holdfast`, Spark's Delta writer into `userMetadata`; both hold the same JSON.
+
+    offsets  [{"source","start","end"}, …]         of the batch that the commit wrote
+    carried  the same, of the last batch           in the commit of a driver's start
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import deltalake
 
-from holdfast.model import json
-from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown, Written
+from holdfast.model import ends, json
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    Life,
+    Nothing,
+    Standing,
+    Unknown,
+    Written,
+)
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
 
@@ -41,22 +53,23 @@ def unpack(version: int) -> tuple[Epoch, BatchId | None]:
 
 def of_batch(batch: Batch, app_id: str) -> str:
     """What the commit of a batch says of it."""
-    return _text(batch.life, app_id, batch.id, batch.digest, batch.offsets)
+    return json.canonical(
+        {**_said(batch.life, app_id, batch.id, batch.digest), "offsets": batch.offsets}
+    )
 
 
 def of_start(life: Life, app_id: str, last: LastWritten) -> str:
     """What the commit of a driver's start says: the new epoch, and the last batch carried on."""
-    match last:
-        case Written(batch=batch, digest=Unknown()):
-            return _text(life, app_id, batch, None, None)
-        case Written(batch=batch, digest=str() as digest):
-            return _text(life, app_id, batch, Digest(digest), None)
-        case Nothing() | Unknown() | Written():
-            return _text(life, app_id, None, None, None)
+    if not isinstance(last, Written):
+        return json.canonical({**_said(life, app_id, None, None), "offsets": None})
+    digest = None if isinstance(last.digest, Unknown) else last.digest
+    carried = None if isinstance(last.offsets, Unknown) else last.offsets
+    said = _said(life, app_id, last.batch, digest)
+    return json.canonical({**said, "offsets": None, "carried": carried})
 
 
 def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
-    """Where the table stands with the job: constant work, whatever the length of its history."""
+    """Where the table stands with the job, without where its last batch ended: constant work."""
     version = table.transaction_version(app_id)
     if version is not None:
         epoch, batch = unpack(version)
@@ -64,6 +77,14 @@ def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
     if _EXPIRY in table.metadata().configuration:
         return _in_history(table, app_id)
     return Standing(epoch=Epoch(0), batch=None)
+
+
+def whole_standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
+    """Where the table stands with the job, and where its last batch ended; reads its history."""
+    now = standing(table, app_id)
+    if now.batch is None:
+        return now
+    return replace(now, ended=ends.read_ranges(find_offsets(table, app_id, now.batch)))
 
 
 def _in_history(table: deltalake.DeltaTable, app_id: str) -> Standing:
@@ -93,6 +114,7 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
         digest=recall(table, app_id, batch),
         location=location,
         taken_back=restored_since(table, app_id),
+        offsets=find_offsets(table, app_id, batch),
     )
 
 
@@ -103,7 +125,7 @@ def _furthest(table: deltalake.DeltaTable, app_id: str, carried: BatchId | None)
     an older driver may commit in between. Every other commit of the ledger is right.
     """
     for commit in _history(table):
-        entry = _entry(commit)
+        entry = entry_of(commit)
         if entry.get("ledger") != app_id or (KEY not in commit and entry.get("offsets") is None):
             continue
         batch = entry.get("batch")
@@ -119,7 +141,7 @@ def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Noth
     infos = (json.mapping(json.parse(line.decode())) for line in data.splitlines() if line)
     infos = (json.mapping(info.get("commitInfo")) for info in infos)
     entry: Mapping[str, Json] = next(
-        (e for e in map(_entry, infos) if e.get("ledger") == app_id), {}
+        (e for e in map(entry_of, infos) if e.get("ledger") == app_id), {}
     )
     said, digest = entry.get("location"), entry.get("digest")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
@@ -131,6 +153,7 @@ def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Noth
         digest=Digest(digest) if isinstance(digest, str) else Unknown(reason="it says none"),
         location=location,
         taken_back=False,
+        offsets=offsets_said(entry, batch),
     )
 
 
@@ -141,7 +164,7 @@ def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
     batches that are no longer there.
     """
     for commit in _history(table):
-        if _entry(commit).get("ledger") == app_id:
+        if entry_of(commit).get("ledger") == app_id:
             return False
         if commit.get("operation") == RESTORE:
             return True
@@ -159,10 +182,31 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
     return Unknown(reason=f"no commit in the table's log says so for batch {batch}")
 
 
+def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> "Json | Unknown":
+    """Return the ranges of a batch, by the commit that wrote it or a start that carried it on."""
+    for entry in _entries(table, app_id):
+        offsets = offsets_said(entry, batch)
+        if not isinstance(offsets, Unknown):
+            return offsets
+        found = entry.get("batch")
+        if isinstance(found, int) and found < batch and entry.get("offsets") is not None:
+            break
+    return Unknown(reason=f"no commit in the table's log has the offsets of batch {batch}")
+
+
+def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> "Json | Unknown":
+    """Return the ranges of the batch, if the entry is about that batch and has them."""
+    if entry.get("batch") != batch:
+        return Unknown(reason="the commit is about a different batch")
+    offsets = entry.get("offsets")
+    offsets = entry.get("carried") if offsets is None else offsets
+    return Unknown(reason="the commit has no offsets") if offsets is None else offsets
+
+
 def _entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:
     """The ledger's entries from the newest commit back."""
     for commit in _history(table):
-        entry = _entry(commit)
+        entry = entry_of(commit)
         if entry.get("ledger") == app_id:
             yield entry
 
@@ -178,7 +222,8 @@ def _history(table: deltalake.DeltaTable) -> Iterator[Mapping[str, object]]:
         seen = len(commits)
 
 
-def _entry(commit: Mapping[str, object]) -> Mapping[str, Json]:
+def entry_of(commit: Mapping[str, object]) -> Mapping[str, Json]:
+    """Return what a commit info says of a ledger; nothing where it says nothing."""
     text = commit.get(KEY) or commit.get("userMetadata")
     if not isinstance(text, str):
         return {}
@@ -188,18 +233,15 @@ def _entry(commit: Mapping[str, object]) -> Mapping[str, Json]:
         return {}
 
 
-def _text(
-    life: Life, app_id: str, batch: BatchId | None, digest: Digest | None, offsets: Json
-) -> str:
-    return json.canonical(
-        {
-            "ledger": app_id,
-            "job": life.job,
-            "generation": life.generation,
-            "epoch": life.epoch,
-            "location": life.location,
-            "batch": batch,
-            "digest": digest,
-            "offsets": offsets,
-        }
-    )
+def _said(
+    life: Life, app_id: str, batch: BatchId | None, digest: Digest | None
+) -> Mapping[str, Json]:
+    return {
+        "ledger": app_id,
+        "job": life.job,
+        "generation": life.generation,
+        "epoch": life.epoch,
+        "location": life.location,
+        "batch": batch,
+        "digest": digest,
+    }

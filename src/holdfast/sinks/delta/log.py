@@ -12,13 +12,15 @@ through delta-rs when the table is opened, and again when a commit changes it.
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import deltalake
 
 from holdfast.errors import SinkBehind, SinkRefused, StorageUnavailable
-from holdfast.model.batch import Batch, Standing
+from holdfast.model import ends
+from holdfast.model.batch import Batch, Ends, Standing, Unknown
+from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta import table as tables
@@ -92,7 +94,9 @@ class LogTail:
         self._end = text[-_END_BYTES:]
         self._head = Head(
             version=head.version + 1,
-            standing=Standing(epoch=batch.life.epoch, batch=batch.id),
+            standing=Standing(
+                epoch=batch.life.epoch, batch=batch.id, ended=ends.read_ranges(batch.offsets)
+            ),
             table=head.table,
             native=head.native,
             partition_by=head.partition_by,
@@ -125,7 +129,7 @@ class LogTail:
             raise self._restored()
         return Head(
             version=table.version(),
-            standing=ledger.standing(table, self._app_id),
+            standing=ledger.whole_standing(table, self._app_id),
             table=table,
             native=tables.native_append(table),
             partition_by=tuple(table.metadata().partition_columns),
@@ -133,9 +137,11 @@ class LogTail:
 
     def _moved(self, head: Head, data: bytes) -> Head:
         """The head after one more commit."""
-        standing = head.standing
+        standing, said = head.standing, None
         for line in data.splitlines():
             action = json.loads(line) if line else {}
+            info = ledger.entry_of(action.get("commitInfo", {}))
+            said = info if info.get("ledger") == self._app_id else said
             if "metaData" in action or "protocol" in action:
                 return self._reopened(head)
             if action.get("commitInfo", {}).get("operation") == ledger.RESTORE:
@@ -143,6 +149,8 @@ class LogTail:
             if action.get("txn", {}).get("appId") == self._app_id:
                 epoch, batch = ledger.unpack(action["txn"]["version"])
                 standing = Standing(epoch=epoch, batch=batch)
+        if standing is not head.standing:
+            standing = replace(standing, ended=_ended(standing, said or {}, head.standing))
         return Head(
             version=head.version + 1,
             standing=standing,
@@ -168,6 +176,17 @@ class LogTail:
             " restored to an earlier version while the job ran",
             hint="stop the job before a table is restored, and plan a replay",
         )
+
+
+def _ended(now: Standing, said: Mapping[str, Json], before: Standing) -> Ends | Unknown:
+    """Where the last batch ended, after a commit that moved the ledger.
+
+    The start of a driver of an earlier version carries the batch on, and not where it ended.
+    """
+    if now.batch is None:
+        return {}
+    ended = ends.read_ranges(ledger.offsets_said(said, now.batch))
+    return before.ended if isinstance(ended, Unknown) and now.batch == before.batch else ended
 
 
 def commit_text(

@@ -8,9 +8,11 @@ The row is locked by every transaction that writes a batch, and by every driver 
 waits for the other, and who comes second sees what the first left.
 """
 
+from typing import TYPE_CHECKING
+
 from py4j.protocol import Py4JJavaError
 
-from holdfast.model import json
+from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
     LastWritten,
@@ -23,8 +25,11 @@ from holdfast.model.batch import (
 )
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
-from holdfast.sinks.jdbc.connection import Connection
+from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Dialect
+
+if TYPE_CHECKING:
+    from holdfast.model.json import Json
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
@@ -61,7 +66,7 @@ class Ledger:
         rows = connection.execute(self._look(lock=False), *self._key) if found else []
         if not rows or not int(rows[0][0] or 0):
             return _NO_ROW
-        epoch, location, batch, digest, table = rows[0]
+        epoch, location, batch, digest, table, ranges = rows[0]
         if batch is None:
             return Nothing(epoch=Epoch(int(epoch or 0)), location=str(location))
         return Written(
@@ -70,6 +75,7 @@ class Ledger:
             digest=Digest(str(digest)),
             location=str(location),
             taken_back=not there or table not in ("", self._table),
+            offsets=_parse(ranges),
         )
 
     def fence(self, connection: Connection, life: Life) -> None:
@@ -94,9 +100,11 @@ class Ledger:
         rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
         if not rows:
             return Standing(epoch=Epoch(0), batch=None)
-        epoch, _, batch, _, _ = rows[0]
+        epoch, _, batch, _, _, ranges = rows[0]
         return Standing(
-            epoch=Epoch(int(epoch or 0)), batch=None if batch is None else BatchId(int(batch))
+            epoch=Epoch(int(epoch or 0)),
+            batch=None if batch is None else BatchId(int(batch)),
+            ended=ends.read_ranges(_parse(ranges)),
         )
 
     def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
@@ -152,7 +160,8 @@ class Ledger:
 
     def _look(self, *, lock: bool) -> str:
         q = self._dialect.quoted
-        columns = ", ".join(q(name) for name in ("epoch", "location", "batch", "digest", "tables"))
+        named = ("epoch", "location", "batch", "digest", "tables", "offsets")
+        columns = ", ".join(q(name) for name in named)
         return f"SELECT {columns} FROM {self._ledger} {self._ours}{' FOR UPDATE' if lock else ''}"
 
     def _create(self) -> str:
@@ -178,3 +187,11 @@ class Ledger:
             f" {q('rows')} {d.whole} NOT NULL, {q('written_at')} {d.time} NOT NULL,"
             f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')}))"
         )
+
+
+def _parse(text: Value) -> "Json | Unknown":
+    """Return the offsets of a batch from their text."""
+    try:
+        return json.parse(str(text))
+    except (ValueError, RecursionError):
+        return Unknown(reason="the ledger has no offsets of the batch")

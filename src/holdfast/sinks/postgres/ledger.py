@@ -20,7 +20,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.errors import SinkBehind
-from holdfast.model import json
+from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
     LastWritten,
@@ -36,6 +36,7 @@ from holdfast.sinks import contract
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
+_NO_OFFSETS = "the ledger has no offsets of the batch"
 _NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
 _CREATE = (
     """CREATE TABLE IF NOT EXISTS {ledger} (
@@ -51,7 +52,7 @@ _CREATE = (
 )
 _OURS = "WHERE job = %(job)s AND generation = %(generation)s AND output = %(output)s"
 _TABLES = "concat(to_regclass(%(ledger)s)::oid, '/', to_regclass(%(table)s)::oid)"
-_LOOK = "SELECT epoch, location, batch, digest, tables, {tables} FROM {ledger} {ours}"
+_LOOK = "SELECT epoch, location, batch, digest, tables, {tables}, offsets FROM {ledger} {ours}"
 _LOCK = _LOOK + " FOR UPDATE"
 _FIRST = """
 INSERT INTO {ledger} (job, generation, output, epoch, location, tables)
@@ -105,7 +106,7 @@ class Ledger:
         row = self._row(connection, _LOOK) if self._exists(connection) else None
         if row is None:
             return _NO_ROW
-        epoch, location, batch, digest, recorded, now = row
+        epoch, location, batch, digest, recorded, now, ranges = row
         if batch is None:
             return Nothing(epoch=Epoch(epoch), location=location)
         return Written(
@@ -114,6 +115,7 @@ class Ledger:
             digest=Digest(digest),
             location=location,
             taken_back=_replaced(recorded, now),
+            offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
     def fence(self, connection: psycopg.Connection, life: Life) -> None:
@@ -138,7 +140,11 @@ class Ledger:
                 " to, found another one by its name: it was dropped or replaced while the job ran",
                 hint="put the table back, then start again",
             )
-        return Standing(epoch=Epoch(row[0]), batch=None if row[2] is None else BatchId(row[2]))
+        return Standing(
+            epoch=Epoch(row[0]),
+            batch=None if row[2] is None else BatchId(row[2]),
+            ended=ends.read_ranges(row[6]),
+        )
 
     def recall(self, connection: psycopg.Connection, batch: BatchId) -> Digest | Unknown:
         """The digest that an earlier batch was written with."""

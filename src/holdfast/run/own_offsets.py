@@ -1,0 +1,110 @@
+"""The offsets of the batch at hand, by the running query itself, through Py4J.
+
+What `offsets/N` says need not be what Spark runs: on object stores the late PUT of a dead driver
+replaces the file. The query has its offsets in memory, and its own writer of the offset log turns
+them into the text of an entry, so that they are read as the file is.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from holdfast.decode import offset_log
+from holdfast.model.batch import Unknown
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry, Unreadable
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+_QUERY_ID, _RUN_ID = "sql.streaming.queryId", "spark.jobGroup.id"
+NOT_ASKED = Unknown(reason="the running query was not asked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Where the query begins and ends a batch, as entries of an offset log."""
+
+    begins: OffsetEntry
+    ends: OffsetEntry
+
+
+class OwnOffsets:
+    """Asks the query that runs in the calling thread; each call of Java costs a round trip.
+
+    So what stays the same within a run is kept, and a batch begins where the one before it ended.
+    """
+
+    def __init__(self) -> None:
+        self._run: _Run | None = None
+        self._last: tuple[BatchId, OffsetEntry] | None = None
+
+    def read(self, spark: "SparkSession", batch: BatchId) -> Own | Unknown:
+        """Return the query's own offsets of its batch; Unknown where Spark does not say."""
+        try:
+            return self._read(spark, batch)
+        except (Py4JError, AttributeError, NotImplementedError, TypeError) as error:
+            self._run = None
+            return Unknown(reason=f"this Spark does not say: {type(error).__name__}")
+
+    def _read(self, spark: "SparkSession", batch: BatchId) -> Own | Unknown:
+        name = spark.sparkContext.getLocalProperty(_RUN_ID)
+        run: _Run | Unknown = self._run or NOT_ASKED
+        if isinstance(run, Unknown) or run.name != name:
+            run, self._last = _find(spark, str(name)), None
+        if isinstance(run, Unknown):
+            return run
+        context = run.query.getLatestExecutionContext()
+        if context.batchId() != batch:
+            return Unknown(reason=f"the query says that it runs batch {context.batchId()}")
+        before = self._last
+        ends = run.decode(context, context.endOffsets())
+        begins = (
+            before[1]
+            if before is not None and before[0] == batch - 1
+            else run.decode(context, context.startOffsets())
+        )
+        if isinstance(begins, Unreadable) or isinstance(ends, Unreadable):
+            return Unknown(reason="the query's offsets cannot be read")
+        self._run, self._last = run, (batch, ends)
+        return Own(begins=begins, ends=ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run of the query: its execution in the JVM, and what does not change within it."""
+
+    name: str
+    query: "JavaObject"
+    sources: "JavaObject"
+    log: "JavaObject"
+    out: "JavaObject"
+
+    def decode(self, context: "JavaObject", progress: "JavaObject") -> OffsetEntry | Unreadable:
+        """Return offsets as the query's own offset log would write them."""
+        self.out.reset()
+        self.log.serialize(
+            progress.toOffsetSeq(self.sources, context.offsetSeqMetadata()), self.out
+        )
+        return offset_log.decode(bytes(self.out.toByteArray()))
+
+
+def _find(spark: "SparkSession", name: str) -> _Run | Unknown:
+    query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to the running query
+    if query_id is None or jvm is None:
+        return Unknown(reason="no query runs in this thread")
+    # The session of a batch is a copy, whose own list of queries is empty; this one is shared.
+    shared = spark._jsparkSession.sharedState()  # noqa: SLF001
+    query = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+    if query is None:
+        return Unknown(reason="Spark does not list the query as running")
+    return _Run(
+        name=name,
+        query=query,
+        sources=query.sources(),
+        log=query.offsetLog(),
+        out=jvm.java.io.ByteArrayOutputStream(),
+    )
