@@ -21,7 +21,7 @@ V4_1 = SparkVersion(4, 1)
 def diagnosed(  # noqa: PLR0913  one parameter an option of the command
     location: Path | str,
     *,
-    spark: SparkVersion = V4_1,
+    spark: SparkVersion | None = V4_1,
     asynchronous: bool = False,
     asked: Mapping[str, str] | None = None,
     kafka: str = "",

@@ -23,6 +23,7 @@ from holdfast.diagnose import (
     source_errors,
     source_log,
     spark_errors,
+    spark_version,
     start_errors,
     state_load,
     unseen,
@@ -49,6 +50,8 @@ from holdfast.model.spark_version import Runtime, SparkVersion
 _DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
 _NAME = re.compile(r"\w+")
+_RAN_LAST = "as it ran last"
+_SUPPORTED = SparkVersion(3, 5)
 _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
 
@@ -72,13 +75,33 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
     return Starting(spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous)
 
 
+def candidates(
+    evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool
+) -> tuple[Starting, ...]:
+    """Return every Spark that may start the query, the most likely one first.
+
+    There is one if the caller or a run names it. Otherwise each version that may have written the
+    checkpoint may start it, and of a checkpoint that says nothing, each that is supported.
+    """
+    likely = starting(evidence, asked, asynchronous=asynchronous)
+    others = () if asked is not None or likely.chosen == _RAN_LAST else _possible(evidence)
+    return (likely, *(replace(likely, spark=one) for one in others if one != likely.spark))
+
+
+def _possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
+    wrote = evidence.spark_versions
+    if isinstance(wrote, Runtime | Unknown):
+        return spark_version.between(_SUPPORTED, NEWEST)
+    return spark_version.between(wrote.lowest, wrote.highest)
+
+
 def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
     if asked is not None:
         return asked, "as asked for"
     told = evidence.spark_version
     numbers = told.value.split(".") if isinstance(told, Known) and not told.inferred else []
     if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
-        return SparkVersion(int(numbers[0]), int(numbers[1])), "as it ran last"
+        return SparkVersion(int(numbers[0]), int(numbers[1])), _RAN_LAST
     told_range = evidence.spark_versions
     if isinstance(told_range, Runtime):
         return NEWEST, f"the newest of Apache; {told_range.name} wrote it"

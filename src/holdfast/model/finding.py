@@ -7,6 +7,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.restart import Restart
+from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import Surroundings
 
 
@@ -188,10 +189,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The whole answer."""
+    """The whole answer.
+
+    `sparks` are the versions of Spark that it holds for, if the version is unknown and the outcome
+    depends on it; `others` are then the better outcomes, each with its own versions.
+    """
 
     location: str
     judgement: Judgement
     restart: Restart
     findings: tuple[Finding, ...]
     not_assessed: tuple[NotAssessed, ...]
+    sparks: tuple[SparkVersion, ...] = ()
+    others: tuple["Diagnosis", ...] = ()
