@@ -530,6 +530,13 @@ def _state_without_its_last_version(folder: Path) -> Diagnosis:
     return diagnosed(_stateful(folder, range(1, 3)))
 
 
+@_shows(Code.STATE_MISPLACED)
+def _state_in_the_wrong_folder(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    shutil.move(location / "state/0/1", location / "state/0/0/1")
+    return diagnosed(location)
+
+
 @_shows(Code.STATE_REWRITTEN)
 def _state_written_after_its_commit(folder: Path) -> Diagnosis:
     location = _stateful(folder, range(1, 4))

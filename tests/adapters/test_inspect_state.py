@@ -384,7 +384,7 @@ def test_a_partition_that_was_copied_into_another_is_none_of_its_stores(tmp_path
     stores = [(one.partition, one.store) for one in operator(location).stores]
     assert stores == [(0, "default"), (1, "default")]
     found = diagnosed(location)
-    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISPLACED)
     assert [one.file for one in finding.clues] == ["state/0/2"]
     error = found.restart.error
     assert error is not None

@@ -34,7 +34,7 @@ _FOR_STATE = frozenset(
     }
 )
 # What else tells of their state: batches without data, or ids in their commits.
-_TELLING = frozenset({"distinct", "windows", "chained", "counts-ids"})
+_TELLING = frozenset({"counts", "distinct", "windows", "chained", "counts-ids"})
 
 
 def _case(query: str, *changes: str, new_input: bool = True) -> Case:
@@ -68,6 +68,13 @@ FAST = (
     _case("distinct", "commit: last gone", new_input=False),
     _case("distinct", "source: folder gone"),
     _case("counts", "state: last version gone"),
+    _case("counts", "state: a level too deep"),
+    _case("counts", "state: a level too high, pending"),
+    _case("counts", "state: in `state/state`"),
+    _case("counts", "state: beside its folder"),
+    _case("counts", "lost: folder `state`"),
+    _case("counts-ids", "commit: folder gone"),
+    _case("counts-ids", "commit: last two gone"),
     _case("counts", "state: one version ahead, pending"),
     _case("counts", "state: schema empty"),
     _case("counts", "state: empty snapshot, changes whole"),

@@ -46,12 +46,34 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
     )
 
 
+def of_next(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLoad, ...]:
+    """What each operator loads for the batch that a start runs, by the commits that are there.
+
+    Where versions have unique ids, the latest commit names them, and must be of the batch before.
+    """
+    loads = of(evidence, batch, spark)
+    if batch == 0 or evidence.batches.last_committed == batch - 1:
+        return loads
+    unnamed = {
+        operator.operator: tuple(
+            folder(operator.operator, one.partition, one.store)
+            for one in operator.stores
+            if one.unique_ids
+        )
+        for operator in evidence.operators
+    }
+    return tuple(
+        replace(one, missing=tuple(dict.fromkeys((*one.missing, *unnamed[one.operator]))))
+        for one in loads
+    )
+
+
 def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartError]:
     """What stops the batch at its state."""
     yield from _of_operators(evidence, how.spark, batch)
     yield from _of_descriptions(evidence, how.spark, batch)
     # What is certain before what is not: a start fails at the first of them.
-    for load in sorted(of(evidence, batch, how.spark), key=lambda load: load.ended > 0):
+    for load in sorted(of_next(evidence, batch, how.spark), key=lambda load: load.ended > 0):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
     yield from _of_format(evidence, how.spark, batch)

@@ -15,7 +15,7 @@ from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
 from holdfast.model.spark_version import Runtime, VersionRange
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import Misplaced, OperatorSeen
 from holdfast.model.verdict import Verdict
 
 
@@ -250,6 +250,12 @@ class Evidence:
     """The query that last ran a batch, as its run record tells."""
     recorded_ends: Mapping[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
     """Where batches ended, a source each, as those told it who saw them run."""
+    stateless: bool = False
+    """Whether a run record or an event log shows that the query keeps no state."""
+    misplaced: tuple[Misplaced, ...] = ()
+    """Folders with state files at a level where Spark does not look."""
+    empty_state: bool = False
+    """Whether there is a folder `state` with nothing in it: Spark makes it only for state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

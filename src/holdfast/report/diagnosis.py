@@ -161,7 +161,9 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 def _verdict_line(shown: Diagnosis) -> Line:
     sparks = f" with Spark {spark_version.spelled(shown.sparks)}" if shown.sparks else ""
-    said = f"{shown.judgement.value}{sparks}: {_sentence(shown)}"
+    other = shown.restart.otherwise
+    unless = f", unless {other.condition}" if shown.judgement is Judgement.SAFE and other else ""
+    said = f"{shown.judgement.value}{sparks}{unless}: {_sentence(shown)}"
     return (Part(said, JUDGED[shown.judgement]),)
 
 

@@ -48,6 +48,18 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " again and writes the version. Below a batch that is planned and not committed, removing a"
         " commit makes nothing run again.",
     ),
+    Code.STATE_MISPLACED: Explanation(
+        meaning="Files of the state lie one folder too deep or too high: in `state/0/0/7` or"
+        " `state/7` instead of `state/0/7`, in `state/state`, or beside `state`.",
+        causes="A copy or an upload of a folder into the folder of the same name, or of the"
+        " contents of a folder instead of the folder.",
+        spark=(
+            (_ALL, "looks for state only in `state/<operator>/<partition>`, and ignores the rest"),
+            (_ALL, "fails when it loads the state, as with STATE_MISSING"),
+        ),
+        cures="Move the folders to where Spark looks, as the finding says. Nothing is lost as long"
+        " as all files are there.",
+    ),
     Code.STATE_REWRITTEN: Explanation(
         meaning="Changes of the state of a batch were written after the batch was committed, by the"
         " times of the two files. Spark writes them the other way round.",

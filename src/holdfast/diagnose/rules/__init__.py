@@ -17,6 +17,7 @@ landing.py         are there landing files that a file source will not read?
 source_tables.py   does a Delta table still have the versions to read?
 source_topics.py   does Kafka still have the offsets to read?
 state.py           can the state be put together, and is it where its metadata says?
+misplaced_state.py was state deleted without a trace, or put where Spark does not look?
 rewritten.py       was state written after its batch was committed?
 settings.py        do the settings asked for have an effect?
 drivers.py         is somebody running this query?

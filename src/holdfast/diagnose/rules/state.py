@@ -31,8 +31,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             question="whether the content of the state files is whole",
             reason=f"only their names and sizes are looked at{_opened(evidence)}",
         )
-    elif isinstance(evidence.stateful_operators, Absent) and not isinstance(
-        seen.restart.batch, Unknown
+    elif (
+        isinstance(evidence.stateful_operators, Absent)
+        and not isinstance(seen.restart.batch, Unknown)
+        and not evidence.stateless
     ):
         yield NotAssessed(
             question="whether the query has state",
@@ -53,6 +55,8 @@ def _opened(evidence: Evidence) -> str:
 def _missing(seen: Seen) -> Iterator[Finding]:
     evidence = seen.evidence
     for load in seen.restart.state:
+        if _is_misplaced(evidence, load):
+            continue  # the files are there, at the wrong level, and have a finding of their own
         if load.missing and load.ended:
             yield _outlived(evidence, load)
         elif load.missing and not _left(evidence, load.operator):
@@ -70,6 +74,13 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                     *_again(seen, BatchId(load.version - 1)),
                 ),
             )
+
+
+def _is_misplaced(evidence: Evidence, load: StateLoad) -> bool:
+    """Whether everything that is missing of an operator lies at a wrong level."""
+    found = {one.belongs for one in evidence.misplaced}
+    lost = {"/".join(store.split("/")[:3]) for store in load.missing}
+    return bool(lost) and found.issuperset(lost)
 
 
 def _counted(stores: int) -> str:
