@@ -53,6 +53,45 @@ def _two_batches_pending(folder: Path) -> Diagnosis:
     return diagnosed(files.write(folder / "c", committed=1))
 
 
+@_shows(Code.COMMITS_GONE, Code.PENDING_BATCH)
+def _a_copy_without_commits(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    shutil.move(location / "commits", folder / "original")
+    found = diagnosed(location)
+    (told,) = (one for one in found.findings if one.code is Code.COMMITS_GONE)
+    assert told.text.startswith("Spark runs batch 2 again, even if it was done. No commit is there")
+    assert told.remedies[0] == "copy the folder `commits` from the original checkpoint"
+    shutil.copytree(folder / "original", location / "commits")
+    assert not codes(diagnosed(location))
+    shutil.rmtree(location / "commits")
+    return diagnosed(location)
+
+
+@_shows(Code.PENDING_BATCH)
+def _the_first_batch_without_a_commit(folder: Path) -> Diagnosis:
+    """A crash leaves that, and a copy without commits, too."""
+    return diagnosed(files.write(folder / "c", planned=1, committed=0))
+
+
+@_shows(Code.PENDING_BATCH, Code.BATCH_PROGRESS)
+def _a_batch_that_has_written_some_state(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    (location / "commits/2").unlink()
+    texts = []
+    for removed in ([], ["state/0/1/3.delta"], ["state/0/0/3.delta"]):
+        for path in removed:
+            (location / path).unlink()
+        (told,) = (o for o in diagnosed(location).findings if o.code is Code.BATCH_PROGRESS)
+        texts.append(told.text.partition(":")[0])
+        assert [one.file for one in told.clues] == (["state/0/1"] if len(texts) == 2 else [])
+    assert texts == [
+        "The sink may have all of batch 2",
+        "The sink may have a part of batch 2, unless it takes a batch whole or not at all",
+        "The sink has nothing of batch 2 if it takes a batch whole or not at all",
+    ]
+    return diagnosed(location)
+
+
 @_shows(Code.CONTINUOUS_MODE)
 def _in_continuous_mode(folder: Path) -> Diagnosis:
     location = files.write(folder / "c")

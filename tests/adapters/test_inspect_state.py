@@ -413,3 +413,14 @@ def _partitioned(location: Path, partitions: int) -> Path:
         files.offsets(location, batch, 1, settings)
     files.state(location, range(1, 4), partitions=partitions)
     return location
+
+
+def test_stores_that_are_ahead_are_told_as_those_that_ended_the_batch(tmp_path: Path) -> None:
+    location = _partitioned(tmp_path / "c", 5)
+    for partition in (1, 3, 4):
+        (location / f"state/0/{partition}/3.delta").unlink()
+    said = rows.behind(operator(location))
+    assert said == (
+        "2 of 5 stores ended batch 2 (version 3), the others did not:"
+        " 1/default at 2, 3/default at 2, 4/default at 2"
+    )

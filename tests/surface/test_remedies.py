@@ -45,6 +45,7 @@ def test_batches_that_are_taken_for_done_can_be_run_again(tmp_path: Path, scenar
 
 def test_no_batch_is_to_run_again_that_a_start_cannot_reach(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=9, committed=0, first=5)
+    (location / "commits/4").write_text('v1\n{"nextBatchWatermarkMs":0}')
     _, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
     assert back == "if not, no start can run batch 5 again, as `offsets/4` is not there"
     location = _copied(tmp_path / "state", "4.1.4/aggregate-hdfs")

@@ -9,7 +9,9 @@ from dataclasses import replace
 from holdfast.diagnose import restart, spark_version
 from holdfast.diagnose.rules import (
     asynchronous,
+    batch_progress,
     checksums,
+    commits,
     continuity,
     continuous,
     copies,
@@ -55,6 +57,8 @@ RULES: tuple[Rule, ...] = (
     edited.asked,
     continuity.asked,
     pending.asked,
+    commits.asked,
+    batch_progress.asked,
     asynchronous.asked,
     continuous.asked,
     checksums.asked,

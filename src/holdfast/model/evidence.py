@@ -45,6 +45,17 @@ class Batches:
         return next((one for one in self.unlisted if one.path == name), None)
 
     @property
+    def lacks_commits(self) -> bool:
+        """Whether no commit is there although batches were done.
+
+        Spark plans a batch only after it has committed the one before. In continuous mode, and in
+        Spark 2.1, this is not so.
+        """
+        later = self.last_planned is not None and self.last_planned > 0
+        known = not (self.unlisted or self.no_commit_log or self.continuous)
+        return known and later and self.last_committed is None
+
+    @property
     def missing_offsets(self) -> tuple[Span, ...]:
         """What is missing inside the offset log."""
         return tuple(_between(self.offset_spans))

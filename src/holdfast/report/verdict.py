@@ -214,6 +214,12 @@ def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:
             text=f"whether batch {last} has ended is not known, as Spark 2.1 keeps no commit log: a"
             f" restart runs it {again}",
         )
+    if batches.lacks_commits:
+        return Verdict(
+            level=Level.CAREFUL,
+            text=f"no batch is committed although batch {last} is planned: the commits were not"
+            f" copied, or were deleted; a restart runs batch {last} {again}, even if it was done",
+        )
     text = (
         f"batch {last} is planned and not committed: it runs now, or a restart runs it {again}"
         if first == last

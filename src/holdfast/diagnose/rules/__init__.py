@@ -6,6 +6,8 @@ disagreement.py    do the two logs agree on what is done?
 edited.py          does the offset log say what the runs have seen?
 continuity.py      are entries missing inside a log?
 pending.py         is a batch planned and not committed?
+commits.py         is the whole commit log missing?
+batch_progress.py   how far did a pending batch come, by the state that it left?
 asynchronous.py    was asynchronous progress tracking turned off half way?
 continuous.py      was it written in continuous mode?
 checksums.py       are there hidden checksums of files that are gone?

@@ -135,7 +135,21 @@ def _clue(evidence: Evidence, store: str, load: StateLoad) -> Clue:
     """What a store lacks; the first file of it that cannot be read says it best."""
     for file in state_load.stopping(evidence, load, store):
         return Clue(file=file.path, expected="a file that can be loaded", found=file.reason)
+    if _lacks_names(evidence, load, store):
+        expected = f"`commits/{load.version - 1}`, which names the files"
+        return Clue(file=store, expected=expected, found="no such commit")
     return Clue(file=store, expected=f"files up to version {load.version}", found="not all")
+
+
+def _lacks_names(evidence: Evidence, load: StateLoad, store: str) -> bool:
+    """Whether the files of a store have unique ids that no commit names."""
+    named = evidence.batches.last_committed == load.version - 1
+    return not named and any(
+        one.unique_ids
+        for operator in evidence.operators
+        for one in operator.stores
+        if state_load.folder(operator.operator, one.partition, one.store) == store
+    )
 
 
 def _passed_over(seen: Seen) -> Iterator[Finding]:
