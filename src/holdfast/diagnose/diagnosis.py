@@ -21,6 +21,7 @@ from holdfast.diagnose.rules import (
     earlier,
     edited,
     growth,
+    hazards,
     identity,
     landing,
     misplaced_state,
@@ -35,6 +36,7 @@ from holdfast.diagnose.rules import (
     source_topics,
     state,
     storage,
+    went_back,
 )
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
@@ -69,9 +71,11 @@ RULES: tuple[Rule, ...] = (
     landing.asked,
     source_tables.asked,
     source_topics.asked,
+    went_back.asked,
     state.asked,
     misplaced_state.asked,
     rewritten.asked,
+    hazards.asked,
     settings.asked,
     drivers.asked,
     storage.asked,

@@ -41,6 +41,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
             version=batch,
             missing=tuple(_missing(one, batch, spark)) if batch > 0 else (),
             ended=_ended(evidence, one),
+            never_written=bool(one.partitions) and not one.stores and not one.unlisted,
         )
         for one in evidence.operators
     )
@@ -202,8 +203,17 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
         exceptions=("SparkException",),
         reason=f"{told}{why}",
         read_from=load.missing[:_MOST_TOLD],
-        unless=f"operator {load.operator} was taken out of the query" if load.ended else "",
+        unless=f"operator {load.operator} was taken out of the query"
+        if _avoids(evidence, load)
+        else "",
     )
+
+
+def _avoids(evidence: Evidence, load: StateLoad) -> bool:
+    """Whether a query without the operator starts: Spark refuses it where metadata names one."""
+    own = [one for one in evidence.operators if one.operator == load.operator]
+    unnamed = all(isinstance(one.metadata, Absent) for one in own)
+    return load.ended > 0 or (load.never_written and unnamed)
 
 
 def _ended(evidence: Evidence, operator: OperatorSeen) -> int:

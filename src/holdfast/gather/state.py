@@ -31,6 +31,7 @@ _IDLE = (
     " when the watermark has moved"
 )
 _MOST_OPERATORS = 100
+_FIRST = frozenset({(0, "default")})
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
@@ -90,6 +91,8 @@ def _operator(
     declared = told[1].stores if told else ()
     keyed = unpinned.keyed(schema, {partition for partition, _ in in_use})
     loaded = stores.loaded(in_use, declared, logged.partitions, keyed=keyed)
+    if not loaded and logged.loads > 0:
+        loaded = _FIRST  # it has a schema only, and every operator has a first partition
     absent = () if unlisted else tuple(sorted(loaded - set(in_use)))
     missing = hidden or (_INCOMPLETE if absent else None)
     seen, reported = tuple(in_use.values()), _reported(operator, names, logged)

@@ -59,6 +59,8 @@ def _missing(seen: Seen) -> Iterator[Finding]:
             continue  # the files are there, at the wrong level, and have a finding of their own
         if load.missing and load.ended:
             yield _outlived(evidence, load)
+        elif load.missing and load.never_written and not evidence.misplaced:
+            yield _added(load)
         elif load.missing and not _left(evidence, load.operator):
             yield _gone(evidence, load)
         elif load.missing:
@@ -81,6 +83,27 @@ def _is_misplaced(evidence: Evidence, load: StateLoad) -> bool:
     found = {one.belongs for one in evidence.misplaced}
     lost = {"/".join(store.split("/")[:3]) for store in load.missing}
     return bool(lost) and found.issuperset(lost)
+
+
+def _added(load: StateLoad) -> Finding:
+    """A schema and no state: what a start leaves that fails at a new operator."""
+    own = f"state/{load.operator}"
+    return Finding(
+        code=Code.STATE_MISSING,
+        severity=Severity.BLOCKS,
+        text=f"Batch {load.version} fails: operator {load.operator} has a schema and no state. It"
+        " was added to a query that had run before, or its state files were deleted.",
+        clues=(
+            Clue(file=own, expected=f"state up to version {load.version}", found="only a schema"),
+        ),
+        remedies=(
+            (
+                f"if the operator was added, move the folder `{own}` out of the checkpoint and"
+                " start the query without the operator"
+            ),
+            "if its files were deleted, restore the folder `state` from a copy of the checkpoint",
+        ),
+    )
 
 
 def _counted(stores: int) -> str:
