@@ -737,6 +737,28 @@ def _a_copy_beside_it(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@pytest.mark.parametrize("place", ["backup/c", "backup/old/c", "c/copy", "../copy", ".."])
+def test_a_copy_that_does_not_lie_beside_it_is_found(tmp_path: Path, place: str) -> None:
+    location = files.write(tmp_path / "home/base/c", planned=2, committed=2)
+    other = (tmp_path / "home/base" / place).resolve()
+    files.write(tmp_path / "made", planned=5, committed=5)
+    shutil.copytree(tmp_path / "made", other, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "made")
+    found = diagnosed(location)
+    (told,) = (one for one in found.findings if one.code is Code.CHECKPOINT_COPIED)
+    assert told.severity is Severity.NOTE
+    assert told.text.startswith("A start repeats what another checkpoint of this query has done")
+    assert [one.file for one in told.clues] == [str(other)]
+    assert told.clues[0].found == "the same query id, and batches up to 4"
+
+
+def test_few_folders_are_listed_to_find_copies(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "base/c")
+    for number in range(200):
+        (tmp_path / f"base/{number:03d}/inner").mkdir(parents=True)
+    assert Code.CHECKPOINT_COPIED not in {one.code for one in diagnosed(location).findings}
+
+
 @_shows(Code.CHECKPOINT_NESTED)
 def _a_checkpoint_inside(folder: Path) -> Diagnosis:
     """Spark takes no notice of them; each is counted."""

@@ -122,3 +122,32 @@ def test_a_query_of_which_only_metadata_is_left_is_not_known_to_be_new(tmp_path:
     location = files.write(tmp_path / "c", planned=0, committed=0)
     (told,) = (one for one in diagnosed(location).not_assessed if "run before" in one.question)
     assert "one whose logs and sources were deleted looks the same" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("golden", "part", "code", "remedy"),
+    [
+        ("aggregate-hdfs", "offsets", Code.OFFSETS_GONE, "restore the folder `offsets` from"),
+        ("aggregate-hdfs", "commits", Code.COMMITS_GONE, "copy the folder `commits` from the"),
+        (
+            "checkpoint-format-2-changelog",
+            "commits",
+            Code.COMMITS_GONE,
+            "copy the folder `commits`",
+        ),
+        ("aggregate-hdfs", "metadata", Code.METADATA_MISSING, "remove `.metadata.crc`, if it is"),
+        ("files-to-files", "sources", Code.SOURCE_LOG_BEHIND, "restore"),
+        ("aggregate-append-hdfs", "state", Code.STATE_MISSING, "restore the folder `state` from"),
+    ],
+)
+def test_what_an_incomplete_copy_lacks_is_named_and_copying_it_helps(
+    tmp_path: Path, golden: str, part: str, code: Code, remedy: str
+) -> None:
+    location = _copied(tmp_path, f"4.1.4/{golden}")
+    before = codes(diagnosed(location))
+    shutil.move(location / part, tmp_path / "kept")
+    found = _found(diagnosed(location), code)
+    assert found.remedies[0].startswith(remedy)
+    assert Code.BATCHES_SKIPPED not in codes(diagnosed(location))
+    shutil.move(tmp_path / "kept", location / part)
+    assert codes(diagnosed(location)) == before

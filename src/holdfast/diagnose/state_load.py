@@ -41,7 +41,7 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
             version=batch,
             missing=tuple(_missing(one, batch, spark)) if batch > 0 else (),
             ended=_ended(evidence, one),
-            never_written=bool(one.partitions) and not one.stores and not one.unlisted,
+            never_written=bool(one.partitions) and not _has_versions(evidence, one),
         )
         for one in evidence.operators
     )
@@ -207,6 +207,20 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
         if _avoids(evidence, load)
         else "",
     )
+
+
+def _has_versions(evidence: Evidence, operator: OperatorSeen) -> bool:
+    """Whether an operator has state of any version, be it damaged, or folders that are hidden.
+
+    A task that fails may leave temporary files.
+    """
+    unread = any(
+        one.path.startswith(f"state/{operator.operator}/")
+        and _VERSION.match(one.path.rpartition("/")[2])
+        for one in evidence.unreadable
+    )
+    written = any(one.latest_version for one in operator.stores)
+    return written or unread or bool(operator.unlisted)
 
 
 def _avoids(evidence: Evidence, load: StateLoad) -> bool:

@@ -97,7 +97,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Stop the query, move the folder to storage that lasts, and start it there.",
     ),
     Code.CHECKPOINT_COPIED: Explanation(
-        meaning="Two checkpoints beside each other have the same query id.",
+        meaning="Two checkpoints have the same query id: one beside the other, inside it, above it,"
+        " or up to three levels below the same folder. Further away nothing is looked for.",
         causes="One was copied, to try something or to keep it.",
         spark=(
             (
