@@ -8,7 +8,8 @@ from tests import checkpoint_files as files
 from tests.diagnosing import codes, diagnosed
 from tests.golden import FOLDER
 
-from holdfast.model.finding import Code, Diagnosis, Finding
+from holdfast.model.finding import Code, Diagnosis, Finding, Severity
+from holdfast.model.spark_version import SparkVersion
 
 
 def _copied(tmp_path: Path, golden: str) -> Path:
@@ -151,3 +152,13 @@ def test_what_an_incomplete_copy_lacks_is_named_and_copying_it_helps(
     assert Code.BATCHES_SKIPPED not in codes(diagnosed(location))
     shutil.move(tmp_path / "kept", location / part)
     assert codes(diagnosed(location)) == before
+
+
+def test_a_missing_metadata_file_names_the_version_that_refuses_it(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    older = _found(diagnosed(location), Code.METADATA_MISSING)
+    assert older.severity is Severity.DUPLICATES
+    assert older.text.endswith("Spark 4.2 or later refuses to start.")
+    newer = _found(diagnosed(location, spark=SparkVersion(4, 2)), Code.METADATA_MISSING)
+    assert (newer.severity, "refuses to start" in newer.text) == (Severity.BLOCKS, True)

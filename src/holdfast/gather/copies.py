@@ -5,6 +5,7 @@
     <itself>/*/metadata        inside it
 
 Those directly beside it are looked for elsewhere. Only a few folders are listed, the nearest first.
+On remote storage none is: a table near it may have so many files that a listing takes minutes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.ids import QueryId
 from holdfast.model.surroundings import CopySeen
-from holdfast.storage import Children, Piece, Reader, open_reader
+from holdfast.storage import Children, Piece, Reader, open_reader, urls
 
 _MOST_LISTED = 40
 _MOST_READ = 100
@@ -31,14 +32,16 @@ def find_copies(place: Place, evidence: Evidence) -> tuple[CopySeen, ...]:
         return ()
     own = evidence.query_id.value
     parent = place.url.rpartition("/")[0]
+    local = urls.is_local(place.url)
+    below = _below(place.beside, place.name) if local else []
     found = [
         *_with_id(place.reader, place.url, evidence.nested, own),
-        *_with_id(place.beside, parent, _below(place.beside, place.name), own),
+        *_with_id(place.beside, parent, below, own),
     ]
     grandparent, _, name = parent.rpartition("/")
     if grandparent.partition("://")[2].strip("/") or grandparent.strip("/").count("/"):
         above = open_reader(grandparent, place.storage)
-        listed = above.children("")
+        listed = above.children("") if local else None
         folders = listed.folders if isinstance(listed, Children) else ()
         inside = [one for one in folders if one != name]
         found += _with_id(above, grandparent, ["", name, *inside], own)

@@ -98,7 +98,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
     Code.CHECKPOINT_COPIED: Explanation(
         meaning="Two checkpoints have the same query id: one beside the other, inside it, above it,"
-        " or up to three levels below the same folder. Further away nothing is looked for.",
+        " or up to three levels below the same folder. Nothing is looked for further away, nor in"
+        " other folders of remote storage.",
         causes="One was copied, to try something or to keep it.",
         spark=(
             (
