@@ -40,7 +40,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if max(latest.values()) > batch + 1:
         text = (
             f"How far batch {batch} came is unknown: its state is followed by the state of later"
-            " batches, as in a checkpoint that was taken back."
+            " batches, as in a checkpoint that was taken back, or while the query runs."
         )
     else:
         text = _text(batch, len(written), len(written) + len(others))
