@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast import ops
-from holdfast.model.finding import Code, Diagnosis
+from holdfast.model.finding import Code, Diagnosis, Severity
 from holdfast.model.json import Json, canonical
 from holdfast.model.spark_version import SparkVersion
 from tests import checkpoint_files as files
@@ -21,7 +21,7 @@ V4_1 = SparkVersion(4, 1)
 def diagnosed(  # noqa: PLR0913  one parameter an option of the command
     location: Path | str,
     *,
-    spark: SparkVersion = V4_1,
+    spark: SparkVersion | None = V4_1,
     asynchronous: bool = False,
     asked: Mapping[str, str] | None = None,
     kafka: str = "",
@@ -44,8 +44,16 @@ def diagnosed(  # noqa: PLR0913  one parameter an option of the command
 
 
 def codes(found: Diagnosis) -> set[Code]:
-    """The codes of the findings; where the tests keep their files is no finding of theirs."""
-    return {one.code for one in found.findings} - {Code.STORAGE_EPHEMERAL}
+    """The codes of the findings; where the tests keep their files is no finding of theirs.
+
+    Many checkpoints of one test have the same query id.
+    """
+    return {
+        one.code
+        for one in found.findings
+        if one.code is not Code.STORAGE_EPHEMERAL
+        and not (one.code is Code.CHECKPOINT_COPIED and one.severity is Severity.NOTE)
+    }
 
 
 def reading(

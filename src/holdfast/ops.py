@@ -113,16 +113,13 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     """What a restart will do, and what speaks against it. Reads only."""
     from holdfast.diagnose import diagnosis, restart  # noqa: PLC0415  loads what it needs
     from holdfast.gather import evidence, looking, surroundings  # noqa: PLC0415
-    from holdfast.model.finding import Seen  # noqa: PLC0415
 
     found = looking.checkpoint_at(location, storage)
     log = _event_log(event_log, storage)
     seen = evidence.evidence(found.place, found.top, event_log=log, now_ms=now_ms, told=told)
-    how = restart.starting(seen, spark, asynchronous=asynchronous)
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
-    return diagnosis.diagnosed(
-        Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
-    )
+    starts = restart.candidates(seen, spark, asynchronous=asynchronous)
+    return diagnosis.diagnose_worst(seen, starts, around)
 
 
 def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":

@@ -57,6 +57,45 @@ def _two_batches_pending(folder: Path) -> Diagnosis:
     return diagnosed(files.write(folder / "c", committed=1))
 
 
+@_shows(Code.COMMITS_GONE, Code.PENDING_BATCH)
+def _a_copy_without_commits(folder: Path) -> Diagnosis:
+    location = files.write(folder / "c")
+    shutil.move(location / "commits", folder / "original")
+    found = diagnosed(location)
+    (told,) = (one for one in found.findings if one.code is Code.COMMITS_GONE)
+    assert told.text.startswith("Spark runs batch 2 again, even if it was done. No commit is there")
+    assert told.remedies[0] == "copy the folder `commits` from the original checkpoint"
+    shutil.copytree(folder / "original", location / "commits")
+    assert not codes(diagnosed(location))
+    shutil.rmtree(location / "commits")
+    return diagnosed(location)
+
+
+@_shows(Code.PENDING_BATCH)
+def _the_first_batch_without_a_commit(folder: Path) -> Diagnosis:
+    """A crash leaves that, and a copy without commits, too."""
+    return diagnosed(files.write(folder / "c", planned=1, committed=0))
+
+
+@_shows(Code.PENDING_BATCH, Code.BATCH_PROGRESS)
+def _a_batch_that_has_written_some_state(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    (location / "commits/2").unlink()
+    texts = []
+    for removed in ([], ["state/0/1/3.delta"], ["state/0/0/3.delta"]):
+        for path in removed:
+            (location / path).unlink()
+        (told,) = (o for o in diagnosed(location).findings if o.code is Code.BATCH_PROGRESS)
+        texts.append(told.text.partition(":")[0])
+        assert [one.file for one in told.clues] == (["state/0/1"] if len(texts) == 2 else [])
+    assert texts == [
+        "The sink may have all of batch 2",
+        "The sink may have a part of batch 2, unless it takes a batch whole or not at all",
+        "The sink has nothing of batch 2 if it takes a batch whole or not at all",
+    ]
+    return diagnosed(location)
+
+
 @_shows(Code.CONTINUOUS_MODE)
 def _in_continuous_mode(folder: Path) -> Diagnosis:
     location = files.write(folder / "c")
@@ -603,6 +642,82 @@ def _state_without_its_last_version(folder: Path) -> Diagnosis:
     return diagnosed(_stateful(folder, range(1, 3)))
 
 
+def _of_kafka(folder: Path, *ends: int) -> Path:
+    return reading(folder / "c", [{"orders": {"0": 100, "1": end}} for end in ends])
+
+
+@_shows(Code.SOURCE_WENT_BACK)
+def _a_partition_that_went_back(folder: Path) -> Diagnosis:
+    older = diagnosed(_of_kafka(folder / "older", 20, 3, 30))
+    assert (older.judgement, older.findings[0].severity) == (Judgement.SAFE, Severity.NOTE)
+    assert older.findings[0].text.startswith(
+        "Spark has read the records from 3 to 20 of orders-1 twice, or other records"
+    )
+    found = diagnosed(_of_kafka(folder, 10, 20, 3))
+    assert found.judgement is Judgement.UNDEFINED
+    (told,) = (one for one in found.findings if one.code is Code.SOURCE_WENT_BACK)
+    assert told.text.startswith("A start reads the records from 3 to 20 of orders-1 a second time")
+    assert [(one.file, one.found) for one in told.clues] == [("offsets/2", "3")]
+    return found
+
+
+@_shows(Code.STATE_CHECKSUM_HAZARD)
+def _checksums_of_4_1_in_format_1(folder: Path) -> Diagnosis:
+    location = shutil.copytree(FOLDER / "4.1.4/aggregate-hdfs/checkpoint", folder / "c")
+    (told,) = (
+        one for one in diagnosed(location).findings if one.code is Code.STATE_CHECKSUM_HAZARD
+    )
+    assert told.severity is Severity.NOTE
+    assert "fileChecksum.enabled=false" in told.remedies[0]
+    for spark in (SparkVersion(4, 0), SparkVersion(4, 2), SparkVersion(4, 3)):
+        assert Code.STATE_CHECKSUM_HAZARD not in codes(diagnosed(location, spark=spark))
+    named = diagnosed(FOLDER / "4.1.4/checkpoint-format-2-changelog/checkpoint")
+    assert Code.STATE_CHECKSUM_HAZARD not in codes(named)
+    killed = diagnosed(FOLDER / "4.1.4/killed-after-state-hdfs/checkpoint")
+    (told,) = (one for one in killed.findings if one.code is Code.STATE_CHECKSUM_HAZARD)
+    assert told.text.startswith(f"Batch {killed.restart.batch} runs again over state files")
+    return diagnosed(location)
+
+
+@_shows(Code.STATE_SNAPSHOT_HAZARD)
+def _late_snapshots_of_rocksdb(folder: Path) -> Diagnosis:
+    location = shutil.copytree(FOLDER / "4.0.5/snapshots-changelog/checkpoint", folder / "c")
+    for minor, warned in ((0, True), (1, True), (2, False), (3, False)):
+        found = codes(diagnosed(location, spark=SparkVersion(4, minor)))
+        assert (Code.STATE_SNAPSHOT_HAZARD in found) is warned
+    return diagnosed(location, spark=SparkVersion(4, 0))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_operator_that_was_added_later_has_a_schema_and_no_state(
+    tmp_path: Path, *, named: bool
+) -> None:
+    """With the operator's metadata Spark refuses a query without it; before 4.0 it does not."""
+    location = _stateful(tmp_path, range(1, 4))
+    schema = next((FOLDER / "4.1.4/dedup-hdfs/checkpoint").glob("state/0/0/_metadata/schema"))
+    for partition in (0, 1):
+        shutil.rmtree(location / f"state/0/{partition}")
+    (location / "state/0/0/_metadata").mkdir(parents=True)
+    shutil.copy(schema, location / "state/0/0/_metadata/schema")
+    if not named:
+        shutil.rmtree(location / "state/0/_metadata")
+    found = diagnosed(location, spark=SparkVersion(4, 1) if named else SparkVersion(3, 5))
+    assert found.judgement is Judgement.UNSAFE
+    error = found.restart.error
+    assert error is not None
+    assert error.unless == ("" if named else "operator 0 was taken out of the query")
+    (told,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert told.text.startswith("Batch 3 fails: operator 0 has a schema and no state. It was added")
+    assert "move the folder `state/0` out of the checkpoint" in told.remedies[0]
+
+
+@_shows(Code.STATE_MISPLACED)
+def _state_in_the_wrong_folder(folder: Path) -> Diagnosis:
+    location = _stateful(folder, range(1, 4))
+    shutil.move(location / "state/0/1", location / "state/0/0/1")
+    return diagnosed(location)
+
+
 @_shows(Code.STATE_REWRITTEN)
 def _state_written_after_its_commit(folder: Path) -> Diagnosis:
     location = _stateful(folder, range(1, 4))
@@ -693,6 +808,28 @@ def _a_copy_beside_it(folder: Path) -> Diagnosis:
     location = files.write(folder / "c")
     shutil.copytree(location, folder / "copy")
     return diagnosed(location)
+
+
+@pytest.mark.parametrize("place", ["backup/c", "backup/old/c", "c/copy", "../copy", ".."])
+def test_a_copy_that_does_not_lie_beside_it_is_found(tmp_path: Path, place: str) -> None:
+    location = files.write(tmp_path / "home/base/c", planned=2, committed=2)
+    other = (tmp_path / "home/base" / place).resolve()
+    files.write(tmp_path / "made", planned=5, committed=5)
+    shutil.copytree(tmp_path / "made", other, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "made")
+    found = diagnosed(location)
+    (told,) = (one for one in found.findings if one.code is Code.CHECKPOINT_COPIED)
+    assert told.severity is Severity.NOTE
+    assert told.text.startswith("A start repeats what another checkpoint of this query has done")
+    assert [one.file for one in told.clues] == [str(other)]
+    assert told.clues[0].found == "the same query id, and batches up to 4"
+
+
+def test_few_folders_are_listed_to_find_copies(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "base/c")
+    for number in range(200):
+        (tmp_path / f"base/{number:03d}/inner").mkdir(parents=True)
+    assert Code.CHECKPOINT_COPIED not in {one.code for one in diagnosed(location).findings}
 
 
 @_shows(Code.CHECKPOINT_NESTED)
@@ -842,9 +979,13 @@ def test_diagnosing_changes_nothing(tmp_path: Path) -> None:
 def test_a_range_that_kafka_does_not_have_stops_the_batch_that_runs_again(
     tmp_path: Path, end: Json, code: Code, found: list[str]
 ) -> None:
-    """As Spark 4.1 did with a real broker; after the commit it does not look at the range again."""
+    """As Spark 4.1 did with a real broker; after the commit it does not look at the range again.
+
+    It then goes on from the lower offset.
+    """
     location = reading(tmp_path / "c", [{"orders": {"0": 20, "1": 20}}, end])
-    assert codes(diagnosed(location)) == set()
+    back = {Code.SOURCE_WENT_BACK} if code is Code.KAFKA_TOPIC_RECREATED else set()
+    assert codes(diagnosed(location)) == back
     (location / "commits/1").unlink()
     told = diagnosed(location)
     assert codes(told) == {code, Code.PENDING_BATCH}

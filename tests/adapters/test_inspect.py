@@ -72,7 +72,7 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
         (3, 3, Level.GOOD, "at rest: batch 2 is committed"),
         (3, 2, Level.CAREFUL, "batch 2 is planned and not committed"),
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
-        (3, 0, Level.CAREFUL, "a restart runs only batch 2"),
+        (3, 0, Level.CAREFUL, "the commits were not copied, or were deleted"),
         (1, 0, Level.CAREFUL, "batch 0 is planned and not committed"),
         (2, 4, Level.BAD, "the offset log ends at 1"),
         (0, 2, Level.BAD, "no offset entry"),

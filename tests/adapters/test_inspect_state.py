@@ -384,7 +384,7 @@ def test_a_partition_that_was_copied_into_another_is_none_of_its_stores(tmp_path
     stores = [(one.partition, one.store) for one in operator(location).stores]
     assert stores == [(0, "default"), (1, "default")]
     found = diagnosed(location)
-    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    (finding,) = (one for one in found.findings if one.code is Code.STATE_MISPLACED)
     assert [one.file for one in finding.clues] == ["state/0/2"]
     error = found.restart.error
     assert error is not None
@@ -413,3 +413,14 @@ def _partitioned(location: Path, partitions: int) -> Path:
         files.offsets(location, batch, 1, settings)
     files.state(location, range(1, 4), partitions=partitions)
     return location
+
+
+def test_stores_that_are_ahead_are_told_as_those_that_ended_the_batch(tmp_path: Path) -> None:
+    location = _partitioned(tmp_path / "c", 5)
+    for partition in (1, 3, 4):
+        (location / f"state/0/{partition}/3.delta").unlink()
+    said = rows.behind(operator(location))
+    assert said == (
+        "2 of 5 stores ended batch 2 (version 3), the others did not:"
+        " 1/default at 2, 3/default at 2, 4/default at 2"
+    )

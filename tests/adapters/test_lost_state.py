@@ -1,10 +1,13 @@
 """State that somebody deleted: what is left in the checkpoint tells of it."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.diagnosing import codes, diagnosed
+from tests import checkpoint_files as files
+from tests.diagnosing import codes, diagnosed, recorded
 from tests.golden import FOLDER
 from tests.looking import evidence, rendered
 
@@ -13,6 +16,7 @@ from holdfast.model.fact import Absent
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
+from holdfast.report import diagnosis
 
 _NOT_MATCH = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 _NO_FOLDER = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
@@ -84,3 +88,132 @@ def test_a_folder_with_a_number_of_its_own_tells_of_no_operators(tmp_path: Path)
     location = shutil.copytree(FOLDER / "4.1.4/aggregate-hdfs/checkpoint", tmp_path / "c")
     shutil.copytree(location / "state/0", location / "state/20261116")
     assert [one.operator for one in evidence(location).operators] == [0, 20261116]
+
+
+@pytest.mark.parametrize(
+    ("golden", "made", "judgement"),
+    [
+        ("4.1.4/dedup-hdfs", False, Judgement.SAFE),
+        ("4.1.4/dedup-hdfs", True, Judgement.UNDEFINED),
+        ("4.1.4/files-to-files", False, Judgement.SAFE),
+        ("4.1.4/aggregate-complete-hdfs", False, Judgement.SAFE),
+    ],
+)
+def test_no_start_is_safe_for_certain_while_state_may_be_lost(
+    tmp_path: Path, golden: str, *, made: bool, judgement: Judgement
+) -> None:
+    """A query that keeps no state looks the same as one whose state was deleted."""
+    location = shutil.copytree(FOLDER / golden / "checkpoint", tmp_path / "c")
+    shutil.rmtree(location / "state", ignore_errors=True)
+    if made:
+        (location / "state").mkdir()
+    found = diagnosed(location)
+    assert found.judgement is judgement
+    assert found.restart.otherwise is not None
+    error = found.restart.otherwise.restart.error
+    assert error is not None
+    assert (error.condition, error.stage) == (_NO_DELTA, Stage.WRITING)
+    assert "whether the query has state" in {one.question for one in found.not_assessed}
+    first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
+    said = "safe, unless the query keeps state, which is lost: a start runs batch"
+    expected = said if judgement is Judgement.SAFE else "undefined: if the query keeps state, batch"
+    assert first.startswith(expected)
+
+
+def test_a_watermark_suggests_state(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    assert diagnosed(location).judgement is Judgement.SAFE
+    entry = location / "offsets/2"
+    entry.write_text(entry.read_text().replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 7'))
+    found = diagnosed(location)
+    assert (found.judgement, codes(found)) == (Judgement.UNDEFINED, {Code.STATE_MISSING})
+
+
+def test_a_run_that_shows_no_state_leaves_no_doubt(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    recorded(location)
+    segment = next((tmp_path / ".holdfast/c/runs").iterdir()) / "000001.jsonl"
+    progress = {"event": "progress", "at_ms": 1_767_225_601_000, "batch": 2, "rows": 1}
+    with segment.open("a") as record:
+        record.write(json.dumps({**progress, "sources": []}) + "\n")
+    found = diagnosed(location)
+    assert found.restart.otherwise is None
+    assert "whether the query has state" not in {one.question for one in found.not_assessed}
+    first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
+    assert first.startswith("safe: ")
+
+
+def _nested(location: Path) -> None:
+    shutil.move(location / "state/0", location / "moved")
+    (location / "state/0").mkdir()
+    shutil.move(location / "moved", location / "state/0/0")
+
+
+def _unnested(location: Path) -> None:
+    shutil.move(location / "state/0/0", location.parent / "out")
+    for one in (location.parent / "out").iterdir():
+        shutil.move(one, location / "state/0" / one.name)
+
+
+def _flat(location: Path) -> None:
+    shutil.move(location / "state/0", location / "moved")
+    (location / "state").rmdir()
+    shutil.move(location / "moved", location / "state")
+
+
+def _unflat(location: Path) -> None:
+    shutil.move(location / "state", location.parent / "out")
+    (location / "state").mkdir()
+    shutil.move(location.parent / "out", location / "state/0")
+
+
+def _twice(location: Path) -> None:
+    shutil.move(location / "state", location / "moved")
+    (location / "state").mkdir()
+    shutil.move(location / "moved", location / "state/state")
+
+
+def _once(location: Path) -> None:
+    for one in (location / "state/state").iterdir():
+        shutil.move(one, location / "state" / one.name)
+    (location / "state/state").rmdir()
+
+
+def _beside(location: Path) -> None:
+    shutil.move(location / "state/0", location / "0")
+    (location / "state").rmdir()
+
+
+def _inside(location: Path) -> None:
+    (location / "state").mkdir(exist_ok=True)
+    shutil.move(location / "0", location / "state/0")
+
+
+@pytest.mark.parametrize("golden", ["aggregate-hdfs", "aggregate-changelog", "join-inner-hdfs"])
+@pytest.mark.parametrize(
+    ("misplace", "follow", "remedy"),
+    [
+        (_nested, _unnested, "move the folder `state/0/0` out of the checkpoint, and then move"),
+        (_flat, _unflat, "move everything in `state` to a folder outside the checkpoint, make"),
+        (_twice, _once, "move everything in `state/state` into `state`, and remove"),
+        (_beside, _inside, "make the folder `state`, if it is missing, and move `0` into it"),
+    ],
+)
+def test_state_at_a_wrong_level_is_found_and_the_remedy_works(
+    tmp_path: Path,
+    golden: str,
+    misplace: Callable[[Path], None],
+    follow: Callable[[Path], None],
+    remedy: str,
+) -> None:
+    location = shutil.copytree(FOLDER / "4.1.4" / golden / "checkpoint", tmp_path / "c")
+    before = codes(diagnosed(location))
+    misplace(location)
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNSAFE
+    assert found.restart.error is not None
+    assert Code.STATE_MISSING not in codes(found)
+    (told,) = (one for one in found.findings if one.code is Code.STATE_MISPLACED)
+    assert told.remedies[0].startswith(remedy)
+    follow(location)
+    assert codes(diagnosed(location)) == before

@@ -30,7 +30,14 @@ from holdfast.storage import (
     open_reader,
 )
 
-_HEALTHY = frozenset({Code.PENDING_BATCH, Code.STORAGE_EPHEMERAL, Code.OPERATORS_UNCHECKED})
+_HEALTHY = frozenset(
+    {
+        Code.BATCH_PROGRESS,
+        Code.OPERATORS_UNCHECKED,
+        Code.PENDING_BATCH,
+        Code.STORAGE_EPHEMERAL,
+    }
+)
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 
 

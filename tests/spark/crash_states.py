@@ -504,12 +504,30 @@ def _empty_snapshot(*, whole_changes: bool) -> Change:
     return change
 
 
+def _moved(container: str, to: str) -> Change:
+    """Everything in a folder of the checkpoint, moved into another one."""
+
+    def change(folder: Path) -> None:
+        checkpoint = folder / "ck"
+        shutil.move(checkpoint / container, folder / "moved")
+        (checkpoint / to).mkdir(parents=True, exist_ok=True)
+        for one in (folder / "moved").iterdir():
+            shutil.move(one, checkpoint / to / one.name)
+        (folder / "moved").rmdir()
+
+    return change
+
+
 _SCHEMAS = ("*/0/_metadata/schema", "*/0/*/_metadata/schema")
 _EVOLVED, _METADATA_2 = "*/_stateSchema/*/[!.]*", "*/_metadata/v2/[!.]*"
 _SSTS = ("*/*/SSTs", "*/*/*/SSTs")
 _states: dict[str, Change] = {
     "state: last version gone in one store": _version_gone(0, everywhere=False),
     "state: last version gone": _version_gone(0, everywhere=True),
+    "state: a level too deep": _moved("state/0", "state/0/0"),
+    "state: a level too high": _moved("state/0", "state"),
+    "state: in `state/state`": _moved("state", "state/state"),
+    "state: beside its folder": _moved("state/0", "0"),
     "state: last two versions gone": _both(
         _version_gone(0, everywhere=True), _version_gone(0, everywhere=True)
     ),

@@ -5,15 +5,20 @@ state of every query, and compositions of several changes at random.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from tests.diagnosing import diagnosed
 from tests.spark.crash_states import BARE, KINDS, LOGS, LOST, SOURCES, STATE, STATES
 from tests.spark.predicting import Bases, Case, compared
-from tests.spark.restarting import QUERIES
+from tests.spark.restarting import QUERIES, copied, start, write_input
+
+from holdfast.model.finding import Code
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -34,7 +39,7 @@ _FOR_STATE = frozenset(
     }
 )
 # What else tells of their state: batches without data, or ids in their commits.
-_TELLING = frozenset({"distinct", "windows", "chained", "counts-ids"})
+_TELLING = frozenset({"counts", "distinct", "windows", "chained", "counts-ids"})
 
 
 def _case(query: str, *changes: str, new_input: bool = True) -> Case:
@@ -68,6 +73,13 @@ FAST = (
     _case("distinct", "commit: last gone", new_input=False),
     _case("distinct", "source: folder gone"),
     _case("counts", "state: last version gone"),
+    _case("counts", "state: a level too deep"),
+    _case("counts", "state: a level too high, pending"),
+    _case("counts", "state: in `state/state`"),
+    _case("counts", "state: beside its folder"),
+    _case("counts", "lost: folder `state`"),
+    _case("counts-ids", "commit: folder gone"),
+    _case("counts-ids", "commit: last two gone"),
     _case("counts", "state: one version ahead, pending"),
     _case("counts", "state: schema empty"),
     _case("counts", "state: empty snapshot, changes whole"),
@@ -124,6 +136,40 @@ def bases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Base
 @pytest.mark.parametrize("case", FAST, ids=str)
 def test_a_restart_is_as_predicted(bases: Bases, case: Case) -> None:
     assert compared(bases, case).differences == ()
+
+
+def test_an_operator_that_was_added_later_fails_until_it_is_taken_out(bases: Bases) -> None:
+    """A start that fails at the new operator leaves its schema, and following the remedy helps."""
+    folder = copied(bases.of("plain"), bases.folder / "added")
+    write_input(folder, 50)
+    assert start(bases.spark, QUERIES["counts"], folder).failure is not None
+    found = diagnosed(folder / "ck")
+    (told,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
+    assert told.text.startswith("Batch 4 fails: operator 0 has a schema and no state.")
+    error, again = found.restart.error, start(bases.spark, QUERIES["counts"], folder).failure
+    assert error is not None
+    assert again is not None
+    assert (error.condition, error.unless) == (again.condition, "")
+    assert start(bases.spark, QUERIES["plain"], folder).failure is not None
+    shutil.move(folder / "ck/state/0", folder / "away")
+    assert start(bases.spark, QUERIES["plain"], folder).failure is None
+
+
+def test_checksums_that_do_not_fit_stop_4_1_until_they_are_turned_off(bases: Bases) -> None:
+    """What SPARK-56461 leaves behind, and the remedy of STATE_CHECKSUM_HAZARD."""
+    folder = copied(bases.of("counts"), bases.folder / "checksums")
+    for store in (folder / "ck/state/0").glob("[01]"):
+        (store / "4.delta.crc").write_bytes((store / "3.delta.crc").read_bytes())
+        (store / ".4.delta.crc.crc").unlink(missing_ok=True)
+    (told,) = (
+        one for one in diagnosed(folder / "ck").findings if one.code is Code.STATE_CHECKSUM_HAZARD
+    )
+    write_input(folder, 50)
+    assert start(bases.spark, QUERIES["counts"], folder).failure is not None
+    off = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+    assert f"`{off}=false`" in told.remedies[0]
+    query = replace(QUERIES["counts"], settings={off: "false"})
+    assert start(bases.spark, query, folder).failure is None
 
 
 @pytest.mark.prove

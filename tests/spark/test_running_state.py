@@ -43,7 +43,16 @@ _SETTINGS = {
     "spark.sql.streaming.fileSource.log.compactInterval": "3",
     "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
 }
-_HEALTHY = frozenset({Code.PENDING_BATCH, Code.STORAGE_EPHEMERAL, Code.SOURCE_LOG_AHEAD})
+_HEALTHY = frozenset(
+    {
+        Code.BATCH_PROGRESS,
+        Code.PENDING_BATCH,
+        Code.SOURCE_LOG_AHEAD,
+        Code.STATE_CHECKSUM_HAZARD,
+        Code.STATE_SNAPSHOT_HAZARD,
+        Code.STORAGE_EPHEMERAL,
+    }
+)
 
 
 class Slow:

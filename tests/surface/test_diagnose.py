@@ -61,6 +61,7 @@ def test_for_programs(tmp_path: Path) -> None:
     assert (done.returncode, said["verdict"]) == (1, "undefined")
     assert set(said) == {
         "format", "holdfast_version", "location", "verdict", "restart", "findings", "not_assessed",
+        "spark_versions", "other_versions",
     }  # fmt: skip
     restart = said["restart"]
     assert (restart["batch"], restart["rerun"], restart["watermark_ms"]) == (2, True, 0)

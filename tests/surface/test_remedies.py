@@ -8,7 +8,8 @@ from tests import checkpoint_files as files
 from tests.diagnosing import codes, diagnosed
 from tests.golden import FOLDER
 
-from holdfast.model.finding import Code, Diagnosis, Finding
+from holdfast.model.finding import Code, Diagnosis, Finding, Severity
+from holdfast.model.spark_version import SparkVersion
 
 
 def _copied(tmp_path: Path, golden: str) -> Path:
@@ -45,6 +46,7 @@ def test_batches_that_are_taken_for_done_can_be_run_again(tmp_path: Path, scenar
 
 def test_no_batch_is_to_run_again_that_a_start_cannot_reach(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=9, committed=0, first=5)
+    (location / "commits/4").write_text('v1\n{"nextBatchWatermarkMs":0}')
     _, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
     assert back == "if not, no start can run batch 5 again, as `offsets/4` is not there"
     location = _copied(tmp_path / "state", "4.1.4/aggregate-hdfs")
@@ -121,3 +123,42 @@ def test_a_query_of_which_only_metadata_is_left_is_not_known_to_be_new(tmp_path:
     location = files.write(tmp_path / "c", planned=0, committed=0)
     (told,) = (one for one in diagnosed(location).not_assessed if "run before" in one.question)
     assert "one whose logs and sources were deleted looks the same" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("golden", "part", "code", "remedy"),
+    [
+        ("aggregate-hdfs", "offsets", Code.OFFSETS_GONE, "restore the folder `offsets` from"),
+        ("aggregate-hdfs", "commits", Code.COMMITS_GONE, "copy the folder `commits` from the"),
+        (
+            "checkpoint-format-2-changelog",
+            "commits",
+            Code.COMMITS_GONE,
+            "copy the folder `commits`",
+        ),
+        ("aggregate-hdfs", "metadata", Code.METADATA_MISSING, "remove `.metadata.crc`, if it is"),
+        ("files-to-files", "sources", Code.SOURCE_LOG_BEHIND, "restore"),
+        ("aggregate-append-hdfs", "state", Code.STATE_MISSING, "restore the folder `state` from"),
+    ],
+)
+def test_what_an_incomplete_copy_lacks_is_named_and_copying_it_helps(
+    tmp_path: Path, golden: str, part: str, code: Code, remedy: str
+) -> None:
+    location = _copied(tmp_path, f"4.1.4/{golden}")
+    before = codes(diagnosed(location))
+    shutil.move(location / part, tmp_path / "kept")
+    found = _found(diagnosed(location), code)
+    assert found.remedies[0].startswith(remedy)
+    assert Code.BATCHES_SKIPPED not in codes(diagnosed(location))
+    shutil.move(tmp_path / "kept", location / part)
+    assert codes(diagnosed(location)) == before
+
+
+def test_a_missing_metadata_file_names_the_version_that_refuses_it(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    (location / "metadata").unlink()
+    older = _found(diagnosed(location), Code.METADATA_MISSING)
+    assert older.severity is Severity.DUPLICATES
+    assert older.text.endswith("Spark 4.2 or later refuses to start.")
+    newer = _found(diagnosed(location, spark=SparkVersion(4, 2)), Code.METADATA_MISSING)
+    assert (newer.severity, "refuses to start" in newer.text) == (Severity.BLOCKS, True)

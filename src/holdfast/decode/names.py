@@ -19,6 +19,7 @@ A number that Spark would not write (beyond 64 bits, with a sign or zeros in fro
 of a log: such a file is foreign. Spark counts `007` as 7, and then looks for `7`.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -62,6 +63,30 @@ def classify(path: str) -> CheckpointFile:
             file = place.read(place, covered) or _other(place, covered)
             return _new((kind, *file[1:-1], of))
     return place.read(place, name) or _other(place, name)
+
+
+_MISPLACED = (
+    re.compile(r"state/(?P<operator>\d+)/\d+/(?P<partition>\d+)(?P<store>/[^\d/][^/]*)?"),
+    re.compile(r"state/(?P<partition>\d+)(?P<store>/[^\d/_][^/]*)?"),
+    re.compile(r"state/state/(?P<operator>\d+)/(?P<partition>\d+)(?P<store>/[^\d/_][^/]*)?"),
+    re.compile(r"(?P<operator>\d+)/(?P<partition>\d+)(?P<store>/[^\d/_][^/]*)?"),
+)
+
+
+def is_state_data(name: str) -> bool:
+    """Whether a file is called as a version of a state store is."""
+    return _state_file(_Folder(_nothing), name) is not None
+
+
+def misplaced_partition(folder: str) -> tuple[str, str] | None:
+    """Return the partition of state that lies a level too deep or too high, and its right place."""
+    for pattern in _MISPLACED:
+        found = pattern.fullmatch(folder)
+        if found is not None:
+            operator = found.groupdict().get("operator", "0")
+            own = folder.removesuffix(found["store"] or "")
+            return own, f"state/{operator}/{found['partition']}"
+    return None
 
 
 def _file(

@@ -3,11 +3,15 @@
 A rule is a function from what was seen to findings, and to questions that it could not answer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 
+from holdfast.diagnose import restart, spark_version
 from holdfast.diagnose.rules import (
     asynchronous,
+    batch_progress,
     checksums,
+    commits,
     continuity,
     continuous,
     copies,
@@ -17,8 +21,10 @@ from holdfast.diagnose.rules import (
     earlier,
     edited,
     growth,
+    hazards,
     identity,
     landing,
+    misplaced_state,
     pending,
     rewritten,
     settings,
@@ -30,8 +36,10 @@ from holdfast.diagnose.rules import (
     source_topics,
     state,
     storage,
+    went_back,
 )
 from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence
 from holdfast.model.finding import (
     Diagnosis,
     Finding,
@@ -40,7 +48,8 @@ from holdfast.model.finding import (
     Seen,
     Severity,
 )
-from holdfast.model.restart import Restart, Runs
+from holdfast.model.restart import Restart, Runs, Stage, Starting
+from holdfast.model.surroundings import Surroundings
 
 Rule = Callable[[Seen], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
@@ -50,6 +59,8 @@ RULES: tuple[Rule, ...] = (
     edited.asked,
     continuity.asked,
     pending.asked,
+    commits.asked,
+    batch_progress.asked,
     asynchronous.asked,
     continuous.asked,
     checksums.asked,
@@ -60,8 +71,11 @@ RULES: tuple[Rule, ...] = (
     landing.asked,
     source_tables.asked,
     source_topics.asked,
+    went_back.asked,
     state.asked,
+    misplaced_state.asked,
     rewritten.asked,
+    hazards.asked,
     settings.asked,
     drivers.asked,
     storage.asked,
@@ -70,6 +84,54 @@ RULES: tuple[Rule, ...] = (
     earlier.asked,
 )
 _UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
+_BY_BADNESS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement.UNSAFE)
+
+
+def diagnose_worst(
+    evidence: Evidence, starts: Sequence[Starting], surroundings: Surroundings
+) -> Diagnosis:
+    """Return the worst diagnosis of the Sparks that may start the query, and how others differ.
+
+    Nothing tells which of them it will be, so a better outcome must not hide a worse one.
+    """
+    by_outcome: dict[Hashable, list[Diagnosis]] = {}
+    for how in starts:
+        seen = Seen(
+            evidence=evidence,
+            restart=restart.predicted(evidence, how),
+            surroundings=surroundings,
+        )
+        found = diagnosed(seen)
+        by_outcome.setdefault(_outcome(found), []).append(found)
+    groups = sorted(by_outcome.values(), key=lambda group: _badness(group[0]), reverse=True)
+    worst, *others = (_held_for(group) for group in groups)
+    if not others:
+        return replace(worst, sparks=())
+    if worst.restart.starting.spark != starts[0].spark:
+        every = spark_version.spelled(sorted(one.spark for one in starts))
+        how = replace(worst.restart.starting, chosen=f"the worst of {every}, which may start it")
+        worst = replace(worst, restart=replace(worst.restart, starting=how))
+    return replace(worst, others=tuple(others))
+
+
+def _held_for(group: Sequence[Diagnosis]) -> Diagnosis:
+    sparks = tuple(sorted(one.restart.starting.spark for one in group))
+    return replace(group[0], sparks=sparks)
+
+
+def _outcome(found: Diagnosis) -> Hashable:
+    """What a start does; errors of one stage differ between versions only in their names."""
+    shown, error = found.restart, found.restart.error
+    failing = None if error is None else (error.stage, error.unless)
+    told = frozenset((one.code, one.severity) for one in found.findings)
+    return found.judgement, shown.batch, shown.rerun, shown.runs, failing, bool(shown.later), told
+
+
+def _badness(found: Diagnosis) -> tuple[int, int, int]:
+    error = found.restart.error
+    worst = max((-list(Severity).index(one.severity) for one in found.findings), default=-100)
+    stage = -1 if error is None else list(Stage).index(error.stage)
+    return _BY_BADNESS.index(found.judgement), worst, stage
 
 
 def diagnosed(seen: Seen) -> Diagnosis:

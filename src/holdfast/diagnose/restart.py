@@ -23,6 +23,7 @@ from holdfast.diagnose import (
     source_errors,
     source_log,
     spark_errors,
+    spark_version,
     start_errors,
     state_load,
     unseen,
@@ -45,10 +46,15 @@ from holdfast.model.restart import (
 )
 from holdfast.model.source_offset import FileOffset
 from holdfast.model.spark_version import Runtime, SparkVersion
+from holdfast.model.state import lost_operator
 
 _DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
 _NAME = re.compile(r"\w+")
+_RAN_LAST = "as it ran last"
+_SUPPORTED = SparkVersion(3, 5)
+STATE_LOST = "the query keeps state, which is lost"
+"""The condition of the other reading, where a checkpoint has no state."""
 _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
 
@@ -72,13 +78,33 @@ def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bo
     return Starting(spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous)
 
 
+def candidates(
+    evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool
+) -> tuple[Starting, ...]:
+    """Return every Spark that may start the query, the most likely one first.
+
+    There is one if the caller or a run names it. Otherwise each version that may have written the
+    checkpoint may start it, and of a checkpoint that says nothing, each that is supported.
+    """
+    likely = starting(evidence, asked, asynchronous=asynchronous)
+    others = () if asked is not None or likely.chosen == _RAN_LAST else _possible(evidence)
+    return (likely, *(replace(likely, spark=one) for one in others if one != likely.spark))
+
+
+def _possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
+    wrote = evidence.spark_versions
+    if isinstance(wrote, Runtime | Unknown):
+        return spark_version.between(_SUPPORTED, NEWEST)
+    return spark_version.between(wrote.lowest, wrote.highest)
+
+
 def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
     if asked is not None:
         return asked, "as asked for"
     told = evidence.spark_version
     numbers = told.value.split(".") if isinstance(told, Known) and not told.inferred else []
     if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
-        return SparkVersion(int(numbers[0]), int(numbers[1])), "as it ran last"
+        return SparkVersion(int(numbers[0]), int(numbers[1])), _RAN_LAST
     told_range = evidence.spark_versions
     if isinstance(told_range, Runtime):
         return NEWEST, f"the newest of Apache; {told_range.name} wrote it"
@@ -96,7 +122,9 @@ def predicted(evidence: Evidence, how: Starting) -> Restart:
         return _nothing_known(how, Unknown(reason=hidden[0].told), None)
     if how.continuous:
         return epochs.predicted(evidence, how)
-    return replace(_predicted(evidence, how), otherwise=_otherwise(evidence, how))
+    found = _predicted(evidence, how)
+    otherwise = _otherwise(evidence, how) or _with_lost_state(evidence, how, found)
+    return replace(found, otherwise=otherwise)
 
 
 def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
@@ -118,13 +146,27 @@ def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
     )
 
 
+def _with_lost_state(evidence: Evidence, how: Starting, found: Restart) -> Otherwise | None:
+    """What a start does if the query keeps state, of which there is none.
+
+    A query without state leaves no trace of that, and a query whose folder `state` was deleted may
+    leave none either. Only a run record or an event log can tell the two apart.
+    """
+    known = evidence.operators or evidence.stateless
+    if known or found.error is not None or isinstance(found.batch, Unknown) or found.batch == 0:
+        return None
+    lost = lost_operator(0, _DECIDED, "nothing is there")
+    restart = _predicted(replace(evidence, operators=(lost,)), how)
+    return Otherwise(condition=STATE_LOST, restart=restart)
+
+
 def _predicted(evidence: Evidence, how: Starting) -> Restart:
     following = _next(evidence, how)
     error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):
         return _nothing_known(how, following, error)
     runs = _runs(evidence, following)
-    loads = state_load.of(evidence, following.batch, how.spark)
+    loads = state_load.of_next(evidence, following.batch, how.spark)
     error = error or _first(_of_batch(evidence, how, following), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous

@@ -10,7 +10,7 @@ others out: what it pins narrows nothing.
 """
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
 
 from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
@@ -105,6 +105,21 @@ def parsed(text: str) -> SparkVersion | None:
     """The minor version that a release is of; None where the text names none."""
     found = _NUMBERS.match(text)
     return SparkVersion(int(found[1]), int(found[2])) if found else None
+
+
+def between(lowest: SparkVersion, highest: SparkVersion) -> tuple[SparkVersion, ...]:
+    """Return the minor versions from one to another, both included."""
+    return tuple(one for one in _VERSIONS if lowest <= one <= highest)
+
+
+def spelled(versions: Sequence[SparkVersion]) -> str:
+    """Write versions in short: `4.2 or later`, `3.5 to 4.1`, `3.5 and 4.1`."""
+    first, last = versions[0], versions[-1]
+    if between(first, last) != tuple(versions):
+        return f"{', '.join(map(str, versions[:-1]))} and {last}"
+    if last == NEWEST:
+        return f"{first} or later"
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def runtime(settings: Mapping[str, str], sources: Set[str]) -> Runtime | None:

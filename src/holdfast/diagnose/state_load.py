@@ -41,8 +41,31 @@ def of(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLo
             version=batch,
             missing=tuple(_missing(one, batch, spark)) if batch > 0 else (),
             ended=_ended(evidence, one),
+            never_written=bool(one.partitions) and not _has_versions(evidence, one),
         )
         for one in evidence.operators
+    )
+
+
+def of_next(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> tuple[StateLoad, ...]:
+    """What each operator loads for the batch that a start runs, by the commits that are there.
+
+    Where versions have unique ids, the latest commit names them, and must be of the batch before.
+    """
+    loads = of(evidence, batch, spark)
+    if batch == 0 or evidence.batches.last_committed == batch - 1:
+        return loads
+    unnamed = {
+        operator.operator: tuple(
+            folder(operator.operator, one.partition, one.store)
+            for one in operator.stores
+            if one.unique_ids
+        )
+        for operator in evidence.operators
+    }
+    return tuple(
+        replace(one, missing=tuple(dict.fromkeys((*one.missing, *unnamed[one.operator]))))
+        for one in loads
     )
 
 
@@ -51,7 +74,7 @@ def errors(evidence: Evidence, how: Starting, batch: BatchId) -> Iterator[StartE
     yield from _of_operators(evidence, how.spark, batch)
     yield from _of_descriptions(evidence, how.spark, batch)
     # What is certain before what is not: a start fails at the first of them.
-    for load in sorted(of(evidence, batch, how.spark), key=lambda load: load.ended > 0):
+    for load in sorted(of_next(evidence, batch, how.spark), key=lambda load: load.ended > 0):
         if load.missing:
             yield _not_there(evidence, how.spark, load)
     yield from _of_format(evidence, how.spark, batch)
@@ -180,8 +203,31 @@ def _not_there(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> Star
         exceptions=("SparkException",),
         reason=f"{told}{why}",
         read_from=load.missing[:_MOST_TOLD],
-        unless=f"operator {load.operator} was taken out of the query" if load.ended else "",
+        unless=f"operator {load.operator} was taken out of the query"
+        if _avoids(evidence, load)
+        else "",
     )
+
+
+def _has_versions(evidence: Evidence, operator: OperatorSeen) -> bool:
+    """Whether an operator has state of any version, be it damaged, or folders that are hidden.
+
+    A task that fails may leave temporary files.
+    """
+    unread = any(
+        one.path.startswith(f"state/{operator.operator}/")
+        and _VERSION.match(one.path.rpartition("/")[2])
+        for one in evidence.unreadable
+    )
+    written = any(one.latest_version for one in operator.stores)
+    return written or unread or bool(operator.unlisted)
+
+
+def _avoids(evidence: Evidence, load: StateLoad) -> bool:
+    """Whether a query without the operator starts: Spark refuses it where metadata names one."""
+    own = [one for one in evidence.operators if one.operator == load.operator]
+    unnamed = all(isinstance(one.metadata, Absent) for one in own)
+    return load.ended > 0 or (load.never_written and unnamed)
 
 
 def _ended(evidence: Evidence, operator: OperatorSeen) -> int:

@@ -33,6 +33,7 @@ from holdfast.model.evidence import Evidence, SourceSeen
 from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.model.state import Misplaced
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def evidence(
         leftover_checksums=source_logs.leftover_checksums(found),
         plan=seen.told.plan,
         recorded_ends=seen.told.ends,
+        stateless=_stateless(seen.told),
+        misplaced=_misplaced(found),
+        empty_state="state" in found.folders and "state" not in found.not_empty,
     )
 
 
@@ -160,6 +164,22 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
             )
         ),
         source_logs=logs,
+    )
+
+
+def _stateless(told: History) -> bool:
+    """Whether the query that ran last had no stateful operator, by its plan or its progress."""
+    if isinstance(told.plan, Known):
+        return not told.plan.value.operators
+    return told.progress_operators is None and any(told.rows.values())
+
+
+def _misplaced(found: tree.Tree) -> tuple[Misplaced, ...]:
+    """State at a wrong level, but none that belongs to a checkpoint inside this one."""
+    return tuple(
+        Misplaced(folder=folder, belongs=belongs)
+        for folder, belongs in sorted(found.misplaced.items())
+        if not any(folder.startswith(f"{one}/") for one in found.nested)
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.model.checkpoint import (
     ColumnFamily,
 )
 from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
-from holdfast.model.state import OperatorSeen, StoreSeen
+from holdfast.model.state import OperatorSeen, StoreSeen, lost_operator
 from holdfast.storage import Reader
 
 _OPERATOR = re.compile(r"state/\d+(/(\d+|_metadata))?")
@@ -31,6 +31,7 @@ _IDLE = (
     " when the watermark has moved"
 )
 _MOST_OPERATORS = 100
+_FIRST = frozenset({(0, "default")})
 _NOT_COMMITTED = Unknown(reason="the newest snapshots are not all of the last committed batch")
 
 
@@ -49,7 +50,7 @@ def seen(reader: Reader, tree: Tree, logged: stores.Logged) -> State:
     """Every operator that has a folder, and those that have lost theirs."""
     described = descriptions.read(reader, tree, logged)
     found = {key[0] for key in tree.stores} | set(tree.operator_metadata)
-    found |= {operator for operator, _ in tree.schemas}
+    found |= {operator for operator, store in tree.schemas if not store.isdecimal()}
     found |= {int(one.path.split("/")[1]) for one in _unlisted(tree)}
     own = {n: _name(n, tree, described, logged) for n in sorted(found)}
     names = _completed(own, logged.operators)
@@ -90,6 +91,8 @@ def _operator(
     declared = told[1].stores if told else ()
     keyed = unpinned.keyed(schema, {partition for partition, _ in in_use})
     loaded = stores.loaded(in_use, declared, logged.partitions, keyed=keyed)
+    if not loaded and logged.loads > 0:
+        loaded = _FIRST  # it has a schema only, and every operator has a first partition
     absent = () if unlisted else tuple(sorted(loaded - set(in_use)))
     missing = hidden or (_INCOMPLETE if absent else None)
     seen, reported = tuple(in_use.values()), _reported(operator, names, logged)
@@ -115,19 +118,12 @@ def _operator(
 
 
 def _gone(found: Set[int], tree: Tree, logged: stores.Logged) -> Iterator[OperatorSeen]:
-    """Operators of which nothing is left: Spark itself never removes all of one.
-
-    Which partitions they had is not known, but every operator has a first one.
-    """
+    """Operators of which nothing is left: Spark itself never removes all of one."""
     if tree.refused_in("state"):
         return
-    names = (not found and _reported_only(logged)) or _lost(found, logged)
+    names = (not found and _reported_only(logged)) or _lost(found, tree, logged)
     for operator, name in names.items():
-        yield OperatorSeen(
-            operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=_DELETED),
-            bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
-            stores=(), metadata=Absent(reason=_DELETED), absent=((0, "default"),),
-        )  # fmt: skip
+        yield lost_operator(operator, name, _DELETED)
 
 
 def _reported_only(logged: stores.Logged) -> Mapping[int, Fact[str]]:
@@ -141,7 +137,7 @@ def _reported_only(logged: stores.Logged) -> Mapping[int, Fact[str]]:
     return _completed(unnamed, logged.operators, _DELETED)
 
 
-def _lost(found: Set[int], logged: stores.Logged) -> Mapping[int, Fact[str]]:
+def _lost(found: Set[int], tree: Tree, logged: stores.Logged) -> Mapping[int, Fact[str]]:
     """Those that others tell of: Spark numbers operators from 0 on, without a gap."""
     highest = max(found, default=0)
     told = dict.fromkeys(range(highest), _LOST) if highest < _MOST_OPERATORS else {}
@@ -149,9 +145,25 @@ def _lost(found: Set[int], logged: stores.Logged) -> Mapping[int, Fact[str]]:
     if last is not None and last in logged.commits:
         named = f"nothing is left of its state, which `commits/{last}` names"
         told.update(dict.fromkeys(logged.commits[last].state_ids, named))
+    for folder, belongs in tree.misplaced.items():
+        told[int(belongs.split("/")[1])] = (
+            f"its state lies in `{folder}`, where Spark does not look"
+        )
+    for operator, kind in enumerate(_planned(logged)):
+        told.setdefault(operator, f"nothing is left of its state; the last run had `{kind}`")
     if not found and logged.operators is None and logged.idle is not None:
         told.setdefault(0, _IDLE.format(logged.idle))
     return {n: Unknown(reason=why) for n, why in sorted(told.items()) if n not in found}
+
+
+def _planned(logged: stores.Logged) -> tuple[str, ...]:
+    """The operators of the query that ran last, by its run record.
+
+    Where its batches report operators, these tell more: without rows they may have no files.
+    """
+    if logged.operators is not None or isinstance(logged.plan, Unknown):
+        return ()
+    return tuple(one.kind for one in logged.plan.value.operators)
 
 
 def _reported(operator: int, names: Mapping[int, Fact[str]], logged: stores.Logged) -> int | None:

@@ -17,6 +17,7 @@ from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
 from holdfast.model.fact import Known, UnreadableFile
+from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, Span
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.state import StoreSeen
@@ -57,6 +58,7 @@ class Logged:
     pinned: tuple[tuple[int, int], ...]
     loads: int
     idle: BatchId | None
+    plan: Known[Fingerprint] | Unknown = NOT_RECORDED
 
     @property
     def partitions(self) -> int:
@@ -91,6 +93,7 @@ def logged(tree: Tree, entries: Entries, told: History) -> Logged:
         pinned=_pinned(entries),
         loads=(last_planned or 0) + (last_planned is not None and last_planned == last_committed),
         idle=_idle(entries.offsets),
+        plan=told.plan,
     )
 
 
@@ -222,6 +225,7 @@ def seen(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> StoreSe
         metadata_version=snapshot.version if snapshot is not None else 0,
         opened=snapshot is not None or key in opened.damaged,
         written_ms=store.written_ms,
+        unique_ids=bool(store.unique_ids),
     )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from holdfast.decode import metadata
 from holdfast.diagnose import locations
-from holdfast.gather import landing, topics
+from holdfast.gather import copies, landing, topics
 from holdfast.gather.evidence import Place
 from holdfast.gather.pieces import decoded
 from holdfast.model.batch import Unknown
@@ -54,6 +54,7 @@ def seen(place: Place, evidence: Evidence, wishes: Wishes) -> Surroundings:
         },
         kafka=_kafka(evidence, wishes.kafka),
         asked=wishes.asked,
+        copies=copies.find_copies(place, evidence),
     )
 
 

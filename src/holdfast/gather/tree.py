@@ -50,6 +50,7 @@ class Tree:
     metadata_checksum: bool = False
     foreign: list[str] = field(default_factory=list)
     nested: set[str] = field(default_factory=set)
+    misplaced: dict[str, str] = field(default_factory=dict)
     refused: list[UnreadableFile] = field(default_factory=list)
     refused_more: int = 0
     newest_ms: int = 0
@@ -143,6 +144,7 @@ class Tree:
             case FileKind.HADOOP_CHECKSUM if not prefix.startswith("state/"):
                 self._take_checksums(prefix, entries)
             case FileKind.FOREIGN:
+                self._take_misplaced(prefix, entries)
                 room = _MOST_LISTED - len(self.foreign)
                 self.foreign += [prefix + file.name for _, file in entries[: max(0, room)]]
             case _:
@@ -182,6 +184,8 @@ class Tree:
     def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
         first = entries[0][0]
         # Spark calls no store by a number: that is a partition, copied into another.
+        if first.store.isdecimal() and kind in _DATA:
+            self._take_misplaced(prefix, entries)
         if first.operator is None or first.partition is None or first.store.isdecimal():
             return
         key = (first.operator, first.partition, first.store)
@@ -194,6 +198,13 @@ class Tree:
             self._take_data(kind, prefix, store, entries)
         elif kind in _OF_ROCKSDB:
             store.rocksdb.add(file for _, file in entries)
+
+    def _take_misplaced(self, prefix: str, entries: Sequence[Entry]) -> None:
+        """Note a folder with files of state at a level where Spark does not look for them."""
+        if any(names.is_state_data(file.name) for _, file in entries):
+            found = names.misplaced_partition(prefix.removesuffix("/"))
+            if found is not None and len(self.misplaced) < _MOST_LISTED:
+                self.misplaced[found[0]] = found[1]
 
     def _take_data(
         self, kind: FileKind, prefix: str, store: Store, entries: Sequence[Entry]

@@ -15,7 +15,7 @@ from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Consumed, Offset
 from holdfast.model.spark_version import Runtime, VersionRange
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import Misplaced, OperatorSeen
 from holdfast.model.verdict import Verdict
 
 
@@ -43,6 +43,17 @@ class Batches:
     def unlisted_log(self, name: str) -> UnreadableFile | None:
         """The log of a name, if it cannot be listed."""
         return next((one for one in self.unlisted if one.path == name), None)
+
+    @property
+    def lacks_commits(self) -> bool:
+        """Whether no commit is there although batches were done.
+
+        Spark plans a batch only after it has committed the one before. In continuous mode, and in
+        Spark 2.1, this is not so.
+        """
+        later = self.last_planned is not None and self.last_planned > 0
+        known = not (self.unlisted or self.no_commit_log or self.continuous)
+        return known and later and self.last_committed is None
 
     @property
     def missing_offsets(self) -> tuple[Span, ...]:
@@ -255,6 +266,12 @@ class Evidence:
     """Where batches ended, a source each, as those told it who saw them run."""
     driver_died: bool = False
     """Whether the process that holds the lease is known to have ended; only its own host knows."""
+    stateless: bool = False
+    """Whether a run record or an event log shows that the query keeps no state."""
+    misplaced: tuple[Misplaced, ...] = ()
+    """Folders with state files at a level where Spark does not look."""
+    empty_state: bool = False
+    """Whether there is a folder `state` with nothing in it: Spark makes it only for state."""
 
     @property
     def driver_runs(self) -> bool:

@@ -7,6 +7,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.restart import Restart
+from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import Surroundings
 
 
@@ -31,6 +32,8 @@ class Code(StrEnum):
     OFFSET_GAP = "OFFSET_GAP"
     COMMIT_GAP = "COMMIT_GAP"
     COMMIT_AHEAD = "COMMIT_AHEAD"
+    COMMITS_GONE = "COMMITS_GONE"
+    BATCH_PROGRESS = "BATCH_PROGRESS"
     OFFSETS_GONE = "OFFSETS_GONE"
     OFFSETS_EDITED = "OFFSETS_EDITED"
     LOGS_GONE = "LOGS_GONE"
@@ -67,7 +70,10 @@ class Code(StrEnum):
     LEASE_STALE = "LEASE_STALE"
     STORAGE_EPHEMERAL = "STORAGE_EPHEMERAL"
     STATE_MISSING = "STATE_MISSING"
+    STATE_MISPLACED = "STATE_MISPLACED"
     STATE_REWRITTEN = "STATE_REWRITTEN"
+    STATE_CHECKSUM_HAZARD = "STATE_CHECKSUM_HAZARD"
+    STATE_SNAPSHOT_HAZARD = "STATE_SNAPSHOT_HAZARD"
     STATE_SCHEMA_UNREADABLE = "STATE_SCHEMA_UNREADABLE"
     OPERATOR_METADATA_UNREADABLE = "OPERATOR_METADATA_UNREADABLE"
     OPERATORS_UNCHECKED = "OPERATORS_UNCHECKED"
@@ -188,10 +194,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The whole answer."""
+    """The whole answer.
+
+    `sparks` are the versions of Spark that it holds for, if the version is unknown and the outcome
+    depends on it; `others` are then the better outcomes, each with its own versions.
+    """
 
     location: str
     judgement: Judgement
     restart: Restart
     findings: tuple[Finding, ...]
     not_assessed: tuple[NotAssessed, ...]
+    sparks: tuple[SparkVersion, ...] = ()
+    others: tuple["Diagnosis", ...] = ()

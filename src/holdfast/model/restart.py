@@ -98,13 +98,15 @@ class StateLoad:
     """Which version of its state an operator loads, and which stores cannot give it.
 
     `ended` is the version that all its stores end at, where the batches went on without them and
-    nothing names the operator; otherwise 0.
+    nothing names the operator; otherwise 0. An operator that has `never_written` has a schema
+    and no state of any version.
     """
 
     operator: int
     version: int
     missing: tuple[str, ...]
     ended: int = 0
+    never_written: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import ColumnFamily, StateStoreInfo
-from holdfast.model.fact import Fact, UnreadableFile
+from holdfast.model.fact import Absent, Fact, UnreadableFile
 from holdfast.model.ids import BatchId, Span
 from holdfast.model.json import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misplaced:
+    """A partition of state where Spark does not look for it, and the place where it does."""
+
+    folder: str
+    belongs: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +27,8 @@ class StoreSeen:
     a Spark that passes over a damaged snapshot and replays the changes since the one before.
     `metadata_version` is that of RocksDB's metadata in the newest snapshot, 0 where there is none
     or it was not `opened`. `written_ms` is when the newest changes were written, where a later
-    write would have the same name.
+    write would have the same name. The files of a store with `unique_ids` count only if the last
+    commit names their ids.
     """
 
     partition: int
@@ -34,6 +43,7 @@ class StoreSeen:
     metadata_version: int
     opened: bool
     written_ms: Mapping[int, int]
+    unique_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +91,15 @@ class OperatorSeen:
         """The newest batch that is known to be restorable."""
         known = () if isinstance(self.restorable, Unknown) else self.restorable
         return BatchId(known[-1].last) if known else None
+
+
+def lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorSeen:
+    """Return an operator of which nothing is left.
+
+    Which partitions it had is not known, but every operator has a first one.
+    """
+    return OperatorSeen(
+        operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=reason),
+        bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
+        stores=(), metadata=Absent(reason=reason), absent=((0, "default"),),
+    )  # fmt: skip

@@ -68,12 +68,24 @@ class LandingSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopySeen:
+    """A checkpoint with the same query id that does not lie beside this one.
+
+    `last_planned` is the newest batch in its offset log, -1 where it has none.
+    """
+
+    location: str
+    last_planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Where the checkpoint lies and what its sources still have.
 
     `ephemeral` is why the storage does not last, empty where it does. `files_gone` are files of the
     batch to come that are no longer there. `same_query` are other checkpoints with the same query
-    id. `asked` are the settings that the query will be started with.
+    id beside it, and `copies` those near it: in it, above it, or some levels below the folder that
+    it lies in. `asked` are the settings that the query will be started with.
     """
 
     ephemeral: str | Unknown
@@ -83,3 +95,4 @@ class Surroundings:
     delta: Mapping[str, DeltaSeen | Unknown]
     kafka: KafkaSeen | Unknown
     asked: Mapping[str, str]
+    copies: tuple[CopySeen, ...] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import spark_version
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
 from holdfast.model.json import Json
@@ -44,8 +45,20 @@ def of(diagnosis: Diagnosis) -> Json:
             "not_assessed": [
                 {"question": one.question, "reason": one.reason} for one in diagnosis.not_assessed
             ],
+            "spark_versions": [str(one) for one in diagnosis.sparks],
+            "other_versions": [_other(one) for one in diagnosis.others],
         }
     )
+
+
+def _other(shown: Diagnosis) -> Json:
+    """A better outcome, with other versions of Spark."""
+    return {
+        "spark_versions": [str(one) for one in shown.sparks],
+        "verdict": shown.judgement.value,
+        "restart": _restart(shown.restart),
+        "codes": [one.code.value for one in shown.findings],
+    }
 
 
 def _restart(shown: Restart) -> Json:
@@ -133,8 +146,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
-    judged = diagnosis.judgement
-    yield (Part(f"{judged.value}: {_sentence(diagnosis)}", JUDGED[judged]),)
+    yield from (_verdict_line(one) for one in (diagnosis, *diagnosis.others))
     yield ()
     yield from _restart_lines(diagnosis.restart)
     for finding in diagnosis.findings:
@@ -145,6 +157,14 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
         yield (Part("Not assessed", Style.HEAD),)
         for one in diagnosis.not_assessed:
             yield (Part(f"  {one.question}"), Part(f"  {one.reason}", Style.DIM))
+
+
+def _verdict_line(shown: Diagnosis) -> Line:
+    sparks = f" with Spark {spark_version.spelled(shown.sparks)}" if shown.sparks else ""
+    other = shown.restart.otherwise
+    unless = f", unless {other.condition}" if shown.judgement is Judgement.SAFE and other else ""
+    said = f"{shown.judgement.value}{sparks}{unless}: {_sentence(shown)}"
+    return (Part(said, JUDGED[shown.judgement]),)
 
 
 def _sentence(diagnosis: Diagnosis) -> str:

@@ -213,13 +213,17 @@ def _restorable(shown: OperatorSeen) -> str:
 
 
 def behind(shown: OperatorSeen) -> str:
-    """Which stores of an operator end at another version than the latest; empty if none does."""
+    """How many stores of an operator have reached its latest version; empty if all have."""
     others = [one for one in shown.stores if one.latest_version != shown.latest_version]
-    if not others:
+    if not others or shown.latest_version is None:
         return ""
     told = ", ".join(f"{s.partition}/{s.store} at {s.latest_version}" for s in others[:4])
     more = f" and {len(others) - 4:,} more" if len(others) > 4 else ""  # noqa: PLR2004
-    return f"{words.plural(len(others), 'store')} at other versions: {told}{more}"
+    stores = words.plural(len(shown.stores), "store")
+    return (
+        f"{len(shown.stores) - len(others):,} of {stores} ended batch {shown.latest_version - 1}"
+        f" (version {shown.latest_version}), the others did not: {told}{more}"
+    )
 
 
 def driver(evidence: Evidence) -> str:

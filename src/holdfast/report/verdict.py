@@ -7,7 +7,7 @@ at the latest commit.
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.diagnose import restart
+from holdfast.diagnose import restart, spark_version
 from holdfast.model.evidence import Batches, CheckpointRow, Evidence
 from holdfast.model.fact import Absent, UnreadableFile
 from holdfast.model.ids import within
@@ -55,18 +55,28 @@ def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
 
 
 def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
-    """How a start fails, if it does; of a gap the standing says what can be said."""
-    how = restart.starting(evidence, None, asynchronous=False)
+    """How a start fails, if it does; of a gap the standing says what can be said.
+
+    Where the version is unknown, a start with any of the possible versions counts.
+    """
+    starts = restart.candidates(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
     gap = planned and not within(evidence.batches.offset_spans, planned - 1)
-    if gap and not how.continuous:
+    if gap and not starts[0].continuous:
         return None
-    predicted = restart.predicted(evidence, how)
-    if predicted.error is None:
+    every = [restart.predicted(evidence, how) for how in starts]
+    failed = [(one, one.error) for one in every if one.error is not None]
+    if not failed:
         return None
+    predicted, error = next((one for one in failed if not one[1].unless), failed[0])
+    sparks = [one.starting.spark for one, other in failed if other.stage is error.stage]
+    named = (
+        f"{predicted.starting.spark}"
+        if len(sparks) == len(starts)
+        else spark_version.spelled(sorted(sparks))
+    )
     whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
-    start = f"a start of {whose} {how.spark}"
-    return failing.sentence(start, predicted, predicted.error), predicted.error
+    return failing.sentence(f"a start of {whose} {named}", predicted, error), error
 
 
 def _unidentified(evidence: Evidence) -> Iterator[str]:
@@ -203,6 +213,12 @@ def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:
             level=Level.CAREFUL,
             text=f"whether batch {last} has ended is not known, as Spark 2.1 keeps no commit log: a"
             f" restart runs it {again}",
+        )
+    if batches.lacks_commits:
+        return Verdict(
+            level=Level.CAREFUL,
+            text=f"no batch is committed although batch {last} is planned: the commits were not"
+            f" copied, or were deleted; a restart runs batch {last} {again}, even if it was done",
         )
     text = (
         f"batch {last} is planned and not committed: it runs now, or a restart runs it {again}"

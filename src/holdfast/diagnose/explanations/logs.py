@@ -60,6 +60,32 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore the entry. If the query was moved on purpose, look at the sink first: rows"
         " that are read again are in it already, and rows that were passed over are missing.",
     ),
+    Code.COMMITS_GONE: Explanation(
+        meaning="Batches after the first one are planned, and the commit log is empty or missing.",
+        causes="A copy without the folder `commits`, or somebody deleted its entries. It is no"
+        " crash: Spark plans a batch only after it has committed the one before.",
+        spark=(
+            (_ALL, "runs the latest planned batch again, and takes all batches before for done"),
+            (
+                "4.0 and later",
+                (
+                    "fails with `CANNOT_LOAD_STATE_STORE` where the state has checkpoint format 2:"
+                    " only the latest commit names the files that count"
+                ),
+            ),
+        ),
+        cures="Copy `commits` from the original. Without it, start the query if the sink may get"
+        " the latest batch twice, or if it does not have that batch.",
+    ),
+    Code.BATCH_PROGRESS: Explanation(
+        meaning="The state files show how far the pending batch came. Batch N writes version N+1 of"
+        " the state, each task for its own stores, when the task has read all its rows.",
+        causes="The driver stopped while the batch ran. If all stores have the version, all tasks"
+        " had finished. If some have it, tasks were running. If none has it, no stateful task had"
+        " finished. Tasks after the stateful ones may still have been missing.",
+        spark=((_ALL, "loads version N and writes version N+1 again, over what is there"),),
+        cures="Nothing has to be done about the state. For the sink, see PENDING_BATCH.",
+    ),
     Code.BATCHES_SKIPPED: Explanation(
         meaning="Several batches are planned and not committed. Only the last one runs again.",
         causes="Commits were deleted by hand, or lost with storage that did not last. Deleting"

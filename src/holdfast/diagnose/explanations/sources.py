@@ -62,10 +62,21 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Start the query with the setting that it ran with.",
     ),
     Code.SOURCE_WENT_BACK: Explanation(
-        meaning="A batch ends before it begins.",
-        causes="An offset entry was edited, or comes from another checkpoint.",
-        spark=((_ALL, "fails with a bare `AssertionError`"),),
-        cures="Restore the offset entries.",
+        meaning="A batch ends before it begins: the offset of a file source, or of a Kafka"
+        " partition in a batch that is committed.",
+        causes="An offset entry was edited, or comes from another checkpoint; or the topic was"
+        " deleted and created again.",
+        spark=(
+            (_ALL, "fails with a bare `AssertionError` at files"),
+            (
+                _ALL,
+                (
+                    "goes on from the lower offset of Kafka after the batch is committed, and reads"
+                    " the records from there again"
+                ),
+            ),
+        ),
+        cures="Restore the offset entries. If the topic was created again, its records are new.",
     ),
     Code.SOURCE_NOT_REPLAYABLE: Explanation(
         meaning="A socket, or a memory source of a test, counts from 0 in each process and keeps"

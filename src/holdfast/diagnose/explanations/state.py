@@ -48,6 +48,18 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " again and writes the version. Below a batch that is planned and not committed, removing a"
         " commit makes nothing run again.",
     ),
+    Code.STATE_MISPLACED: Explanation(
+        meaning="Files of the state lie one folder too deep or too high: in `state/0/0/7` or"
+        " `state/7` instead of `state/0/7`, in `state/state`, or beside `state`.",
+        causes="A copy or an upload of a folder into the folder of the same name, or of the"
+        " contents of a folder instead of the folder.",
+        spark=(
+            (_ALL, "looks for state only in `state/<operator>/<partition>`, and ignores the rest"),
+            (_ALL, "fails when it loads the state, as with STATE_MISSING"),
+        ),
+        cures="Move the folders to where Spark looks, as the finding says. Nothing is lost as long"
+        " as all files are there.",
+    ),
     Code.STATE_REWRITTEN: Explanation(
         meaning="Changes of the state of a batch were written after the batch was committed, by the"
         " times of the two files. Spark writes them the other way round.",
@@ -70,6 +82,38 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " from a copy of the checkpoint, or remove the last commit if the version before is whole:"
         " its batch then runs again. A new query can have names that no other task writes under:"
         " `spark.sql.streaming.stateStore.checkpointFormatVersion=2`, with RocksDB.",
+    ),
+    Code.STATE_CHECKSUM_HAZARD: Explanation(
+        meaning="Spark 4.1 keeps checksums of state files in checkpoint format 1, where the files"
+        " of two tries of a batch have the same name.",
+        causes="The default settings of Spark 4.1. A try that fails, a speculative task or a lost"
+        " executor can replace the checksum and not the file (SPARK-56461).",
+        spark=(
+            (
+                "4.1",
+                (
+                    "writes and checks them; a pair that does not fit fails every start with"
+                    " `CANNOT_LOAD_STATE_STORE`, for"
+                    " `CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED`"
+                ),
+            ),
+            ("4.2 and later", "neither write nor check them in checkpoint format 1"),
+        ),
+        cures="Set `spark.sql.streaming.checkpoint.fileChecksum.enabled=false`, and keep it so"
+        " until the query runs on 4.2. That also starts a query that this has stopped.",
+    ),
+    Code.STATE_SNAPSHOT_HAZARD: Explanation(
+        meaning="The state is in RocksDB with changelogs, and Spark does not check that a snapshot"
+        " still finds the files that it reuses.",
+        causes="Changelog checkpointing with Spark 3.5 to 4.1. Maintenance uploads a snapshot some"
+        " time after its batch. If that takes very long, another executor may have deleted files"
+        " of older snapshots that this one names (SPARK-55892).",
+        spark=(
+            ("3.5 to 4.1", "upload the snapshot as it is; loading it fails: a file is missing"),
+            ("4.2 and later", "upload the missing files again"),
+        ),
+        cures="Use Spark 4.2 or later, or turn changelog checkpointing off, which may be done"
+        " between two starts of a query.",
     ),
     Code.STATE_SCHEMA_UNREADABLE: Explanation(
         meaning="The schema of an operator's state cannot be read.",

@@ -97,7 +97,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Stop the query, move the folder to storage that lasts, and start it there.",
     ),
     Code.CHECKPOINT_COPIED: Explanation(
-        meaning="Two checkpoints beside each other have the same query id.",
+        meaning="Two checkpoints have the same query id: one beside the other, inside it, above it,"
+        " or up to three levels below the same folder. Nothing is looked for further away, nor in"
+        " other folders of remote storage.",
         causes="One was copied, to try something or to keep it.",
         spark=(
             (

@@ -27,6 +27,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             ),
             remedies=("start only one of them; a copy that is to live needs a sink of its own",),
         )
+    yield from _elsewhere(seen)
     nested = seen.evidence.nested
     if nested:
         others = (
@@ -48,3 +49,31 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 f"stop its query, move `{nested[0]}` beside this checkpoint, start it there",
             ),
         )
+
+
+def _elsewhere(seen: Seen) -> Iterator[Finding]:
+    """Copies near this checkpoint that nobody sees in the same folder."""
+    copies, own = seen.surroundings.copies, seen.evidence.batches.last_planned
+    if not copies:
+        return
+    ahead = [one for one in copies if own is not None and one.last_planned > own]
+    effect = (
+        f"A start repeats what another checkpoint of this query has done: `{ahead[0].location}`"
+        f" has gone on to batch {ahead[0].last_planned}"
+        if ahead
+        else f"Two queries write as one if both start: `{copies[0].location}` has the same query id"
+    )
+    yield Finding(
+        code=Code.CHECKPOINT_COPIED,
+        severity=Severity.NOTE,
+        text=f"{effect}. One of the two is a copy.",
+        clues=tuple(
+            Clue(
+                file=one.location,
+                expected="a query id of its own",
+                found=f"the same query id, and batches up to {one.last_planned}",
+            )
+            for one in (ahead or copies)[:_MOST_TOLD]
+        ),
+        remedies=("start only the one that goes with its sink, and move the other away",),
+    )

@@ -32,7 +32,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     effect = (
         f"Spark {seen.restart.starting.spark} refuses to start"
         if refused
-        else "Spark gives the query a new id, and a sink that knows it by the old one writes twice"
+        else "Spark gives the query a new id, and a sink that knows it by the old one writes twice;"
+        f" Spark {_REFUSES} or later refuses to start"
     )
     yield Finding(
         code=Code.METADATA_MISSING,

@@ -40,7 +40,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         yield _unfinished(seen, planned)
         return
     yield _pending(seen, planned)
-    skipped = [one for one in batches.pending if one != planned]
+    skipped = [one for one in batches.pending if one != planned and not batches.lacks_commits]
     if skipped and not restart.starting.asynchronous:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)

@@ -31,8 +31,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             question="whether the content of the state files is whole",
             reason=f"only their names and sizes are looked at{_opened(evidence)}",
         )
-    elif isinstance(evidence.stateful_operators, Absent) and not isinstance(
-        seen.restart.batch, Unknown
+    elif (
+        isinstance(evidence.stateful_operators, Absent)
+        and not isinstance(seen.restart.batch, Unknown)
+        and not evidence.stateless
     ):
         yield NotAssessed(
             question="whether the query has state",
@@ -53,8 +55,12 @@ def _opened(evidence: Evidence) -> str:
 def _missing(seen: Seen) -> Iterator[Finding]:
     evidence = seen.evidence
     for load in seen.restart.state:
+        if _is_misplaced(evidence, load):
+            continue  # the files are there, at the wrong level, and have a finding of their own
         if load.missing and load.ended:
             yield _outlived(evidence, load)
+        elif load.missing and load.never_written and not evidence.misplaced:
+            yield _added(load)
         elif load.missing and not _left(evidence, load.operator):
             yield _gone(evidence, load)
         elif load.missing:
@@ -70,6 +76,34 @@ def _missing(seen: Seen) -> Iterator[Finding]:
                     *_again(seen, BatchId(load.version - 1)),
                 ),
             )
+
+
+def _is_misplaced(evidence: Evidence, load: StateLoad) -> bool:
+    """Whether everything that is missing of an operator lies at a wrong level."""
+    found = {one.belongs for one in evidence.misplaced}
+    lost = {"/".join(store.split("/")[:3]) for store in load.missing}
+    return bool(lost) and found.issuperset(lost)
+
+
+def _added(load: StateLoad) -> Finding:
+    """A schema and no state: what a start leaves that fails at a new operator."""
+    own = f"state/{load.operator}"
+    return Finding(
+        code=Code.STATE_MISSING,
+        severity=Severity.BLOCKS,
+        text=f"Batch {load.version} fails: operator {load.operator} has a schema and no state. It"
+        " was added to a query that had run before, or its state files were deleted.",
+        clues=(
+            Clue(file=own, expected=f"state up to version {load.version}", found="only a schema"),
+        ),
+        remedies=(
+            (
+                f"if the operator was added, move the folder `{own}` out of the checkpoint and"
+                " start the query without the operator"
+            ),
+            "if its files were deleted, restore the folder `state` from a copy of the checkpoint",
+        ),
+    )
 
 
 def _counted(stores: int) -> str:
@@ -124,7 +158,21 @@ def _clue(evidence: Evidence, store: str, load: StateLoad) -> Clue:
     """What a store lacks; the first file of it that cannot be read says it best."""
     for file in state_load.stopping(evidence, load, store):
         return Clue(file=file.path, expected="a file that can be loaded", found=file.reason)
+    if _lacks_names(evidence, load, store):
+        expected = f"`commits/{load.version - 1}`, which names the files"
+        return Clue(file=store, expected=expected, found="no such commit")
     return Clue(file=store, expected=f"files up to version {load.version}", found="not all")
+
+
+def _lacks_names(evidence: Evidence, load: StateLoad, store: str) -> bool:
+    """Whether the files of a store have unique ids that no commit names."""
+    named = evidence.batches.last_committed == load.version - 1
+    return not named and any(
+        one.unique_ids
+        for operator in evidence.operators
+        for one in operator.stores
+        if state_load.folder(operator.operator, one.partition, one.store) == store
+    )
 
 
 def _passed_over(seen: Seen) -> Iterator[Finding]:

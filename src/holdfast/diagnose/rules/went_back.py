@@ -1,0 +1,90 @@
+"""Stage 3: did a partition go back between two committed batches?
+
+Spark goes on from the lower offset without a word. A range that is still to run is asked about by
+the rule of its source.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.decode import source_offset
+from holdfast.model.evidence import Evidence
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.source_offset import KafkaOffset, TopicPartition
+
+_MOST_TOLD = 5
+
+
+class _Step(NamedTuple):
+    """A partition whose offset is lower after a batch than before it."""
+
+    batch: int
+    partition: TopicPartition
+    before: int
+    after: int
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """Offsets of Kafka that are lower than one batch before."""
+    if seen.restart.starting.continuous:
+        return
+    steps = [*_steps(seen.evidence)]
+    if steps:
+        yield _finding(steps, seen.evidence)
+
+
+def _steps(evidence: Evidence) -> Iterator[_Step]:
+    committed = evidence.batches.last_committed
+    for batch, entry in sorted(evidence.offset_entries.items(), reverse=True):
+        earlier = evidence.offset_entries.get(BatchId(batch - 1))
+        if earlier is None or committed is None or batch > committed:
+            continue
+        before, after = _partitions(earlier), _partitions(entry)
+        for key, start in sorted(before.items()):
+            if key in after and 0 <= after[key] < start:
+                yield _Step(batch, key[1], start, after[key])
+
+
+def _partitions(entry: OffsetEntry) -> dict[tuple[str, TopicPartition], int]:
+    return {
+        (source.source, partition): offset
+        for source in entry.sources
+        if isinstance(read := source_offset.decode(source.offset), KafkaOffset)
+        for partition, offset in read.partitions.items()
+    }
+
+
+def _finding(steps: list[_Step], evidence: Evidence) -> Finding:
+    first = steps[0]
+    last = first.batch == evidence.batches.last_planned
+    read = f"the records from {first.after} to {first.before} of {_name(first.partition)}"
+    effect = f"A start reads {read} a second time" if last else f"Spark has read {read} twice"
+    return Finding(
+        code=Code.SOURCE_WENT_BACK,
+        severity=Severity.UNDEFINED if last else Severity.NOTE,
+        text=f"{effect}, or other records with the same offsets: the offset went back in batch"
+        f" {first.batch}. The topic was deleted and created again, or somebody edited the entry.",
+        clues=tuple(
+            Clue(
+                file=f"offsets/{one.batch}",
+                expected=f"{one.before} or later in {_name(one.partition)}",
+                found=str(one.after),
+            )
+            for one in steps[:_MOST_TOLD]
+        ),
+        remedies=(
+            "if the topic was created again, start it: the records are new",
+            (
+                f"if not, restore `offsets/{first.batch}` from a copy of the checkpoint, or expect"
+                " these records twice in a sink that cannot tell them apart"
+            ),
+        )
+        if last
+        else (),
+    )
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
