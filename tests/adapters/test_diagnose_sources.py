@@ -192,7 +192,11 @@ READ = {"files": {"files", "rate"}, "Kafka": {"Kafka"}, "rate": {"rate"}}
 
 @pytest.mark.parametrize("pending", [0, 1])
 @pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize(("kept", "data"), [("files", FILES), ("Kafka", KAFKA), ("rate", RATE)])
+@pytest.mark.parametrize(
+    ("kept", "data"),
+    [("files", FILES), ("Kafka", KAFKA), ("rate", RATE)],
+    ids=["files kept", "Kafka kept", "rate kept"],
+)
 def test_a_line_that_the_source_of_the_folder_cannot_read_fails(
     tmp_path: Path, kept: str, data: bytes, line: str, pending: int
 ) -> None:
