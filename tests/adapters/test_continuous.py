@@ -251,5 +251,5 @@ def test_the_restart_in_words(tmp_path: Path) -> None:
         "",
         "Restart  Spark 4.1, as asked for, in continuous mode",
         "  runs epoch 3 of continuous mode again, from the end of the last committed one",
-        '  source 0 (Kafka or Event Hubs) from {"orders":{"0":30,"1":30}}',
+        "  source 0 (Kafka or Event Hubs) orders-0 from 30",
     ]

@@ -470,6 +470,16 @@ def _a_range_that_ends_before_it_begins(folder: Path) -> Diagnosis:
     return diagnosed(location)
 
 
+@_shows(Code.OFFSET_OF_OTHER_SOURCE)
+def _an_offset_of_kafka_beside_a_log_of_files(folder: Path) -> Diagnosis:
+    location = reading_files(folder / "c")
+    entry = (location / "offsets/2").read_text().replace('{"logOffset":2}', '{"t":{"0":2}}')
+    (location / "offsets/2").write_text(entry)
+    found = diagnosed(location)
+    assert found.judgement is Judgement.UNSAFE
+    return found
+
+
 @_shows(Code.SOURCE_NOT_REPLAYABLE)
 def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     """As a socket writes them; a rate source keeps when it began."""
@@ -992,7 +1002,14 @@ def test_a_range_that_kafka_does_not_have_stops_the_batch_that_runs_again(
     assert told.judgement is Judgement.UNSAFE
     clues = [f"{clue.expected}: {clue.found}" for clue in told.findings[0].clues]
     assert all(clue.endswith(one) for clue, one in zip(clues, found, strict=True))
-    assert "`failOnDataLoss`" in told.findings[0].remedies[0]
+    error = told.restart.error
+    assert error is not None
+    assert (error.condition, error.stage, error.batch) == ("KAFKA_DATA_LOSS", Stage.PLANNING, 1)
+    assert "`orders`" in error.reason
+    assert "`failOnDataLoss`" in error.unless
+    restore, give_up = told.findings[0].remedies
+    assert "`offsets/1` and `offsets/.1.crc`" in restore
+    assert '`.option("failOnDataLoss", "false")`' in give_up
 
 
 @pytest.mark.parametrize(

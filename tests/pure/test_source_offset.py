@@ -148,7 +148,7 @@ def test_what_a_batch_took_from_kafka() -> None:
         ("t-2", Change.WENT_BACK, "?"),
         ("t-3", Change.VANISHED, 0),
         ("t-4", Change.APPEARED, "?"),
-        ("u-0", Change.APPEARED, "?"),
+        ("u-0", Change.APPEARED, 0),
     )
 
 

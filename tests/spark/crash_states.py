@@ -286,6 +286,42 @@ def _no_offset(folder: Path) -> None:
         written(path, "\n".join(lines).encode())
 
 
+LINES = {
+    "an offset of Kafka": b'{"t":{"0":1}}',
+    "an offset of no partition": b"{}",
+    "an offset of Delta": b'{"sourceVersion":1,"reservoirId":"a","reservoirVersion":1,"index":-1,'
+    b'"isStartingVersion":false}',
+    "an offset of rate-micro-batch": b'{"offset":2,"timestamp":0}',
+    "an offset of Iceberg": b'{"version":1,"snapshot_id":7,"position":2,"scan_all_files":true}',
+    "a number": b"1",
+    "the number -1": b"-1",
+    "a fraction": b"1.5",
+    "a list": b"[1]",
+    "a text": b'"x"',
+    "`null`": b"null",
+    "a log offset that is a text": b'{"logOffset":"1"}',
+}
+"""Lines of other sources, or of none, in place of the offset of source 0."""
+
+
+def _line(back: int, line: bytes) -> Change:
+    def other(data: bytes) -> bytes:
+        lines = data.split(b"\n")
+        return b"\n".join([*lines[:2], line, *lines[3:]])
+
+    return _damaged("offsets", back, other)
+
+
+for _how, _spelling in LINES.items():
+    _state(f"offset: last with {_how} for source 0", SOURCES)(_line(0, _spelling))
+    _state(f"offset: last with {_how} for source 0, pending", SOURCES)(
+        _both(_line(0, _spelling), _LAST_COMMIT)
+    )
+    _state(f"offset: one before with {_how} for source 0, pending", SOURCES)(
+        _both(_line(1, _spelling), _LAST_COMMIT)
+    )
+
+
 def _respelt(log: str, back: int = 0) -> Change:
     """As a program writes JSON that puts spaces in it."""
 

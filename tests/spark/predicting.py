@@ -141,16 +141,19 @@ def _unread(folder: Path) -> bool:
     return False
 
 
+def _log_offset(offset: object) -> int:
+    """A file source takes a bare number for a log offset."""
+    found = offset.get("logOffset") if isinstance(offset, dict) else offset
+    return found if isinstance(found, int) else -1
+
+
 def _rows(folder: Path, predicted: Restart) -> tuple[tuple[object, ...], ...] | None:
     """The rows of a predicted range of files, of a query that only selects."""
     if not predicted.rerun:
         return None
     found: list[tuple[object, ...]] = []
     for one in predicted.ranges:
-        first, last = (
-            offset["logOffset"] if isinstance(offset, dict) else -1
-            for offset in (one.start, one.end)
-        )
+        first, last = (_log_offset(offset) for offset in (one.start, one.end))
         listed = _listed(folder / "ck" / "sources" / one.source)
         for name, offset in listed:
             if first < offset <= last:

@@ -214,17 +214,29 @@ def write_input(folder: Path, batch: int, source: int = 0) -> Path:
 
 def start(spark: SparkSession, query: Query, folder: Path) -> Observed:
     """Start a query on a checkpoint, and tell what it did until it had read everything."""
-    checkpoint = folder / "ck"
+    return observe(
+        lambda sink: _writer(spark, query, folder, sink),
+        folder / "ck",
+        lambda running, _: _read_all(running, asynchronous=query.asynchronous),
+    )
+
+
+def observe(
+    make: "Callable[[Sink], DataStreamWriter]",
+    checkpoint: Path,
+    wait: "Callable[[StreamingQuery, Sink], None]",
+) -> Observed:
+    """Start any query, wait as told, and return what it did."""
     before = {log: _entries(checkpoint / log) for log in ("offsets", "commits")}
-    sink = _Sink()
+    sink = Sink()
     failure: Failure | None = None
     progress: list[_Progress] = []
     try:
-        running = _writer(spark, query, folder, sink).start()
+        running = make(sink).start()
     except Exception as error:
         failure = _failure(_java(error))
     else:
-        failure = _ended(running, sink, asynchronous=query.asynchronous)
+        failure = _ended(running, sink, wait)
         # Python's view of it is another in each version.
         reported = running._jsq.recentProgress()  # noqa: SLF001
         said = (_progress(one.json()) for one in reported)
@@ -272,7 +284,7 @@ def _progress(text: str) -> _Progress | None:
     )
 
 
-class _Sink:
+class Sink:
     """Keeps what it is given, and what went wrong when the rows were computed."""
 
     def __init__(self) -> None:
@@ -280,6 +292,7 @@ class _Sink:
         self.raised: list[Exception] = []
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Take a batch, as `foreachBatch` hands it over."""
         self.delivered.append(Delivered(batch=batch, rows=None))
         try:
             found = sorted(tuple(row) for row in frame.collect())
@@ -289,7 +302,7 @@ class _Sink:
         self.delivered[-1] = Delivered(batch=batch, rows=tuple(found))
 
 
-def _writer(spark: SparkSession, query: Query, folder: Path, sink: _Sink) -> DataStreamWriter:
+def _writer(spark: SparkSession, query: Query, folder: Path, sink: Sink) -> DataStreamWriter:
     session = spark.newSession()
     for key, value in {**_SETTINGS, **query.settings}.items():
         session.conf.set(key, value)
@@ -309,13 +322,19 @@ def _writer(spark: SparkSession, query: Query, folder: Path, sink: _Sink) -> Dat
     return writer.trigger(availableNow=True)
 
 
-def _ended(running: StreamingQuery, sink: _Sink, *, asynchronous: bool) -> Failure | None:
+def _read_all(running: StreamingQuery, *, asynchronous: bool) -> None:
+    if asynchronous:
+        running.processAllAvailable()
+        running.stop()
+    else:
+        running.awaitTermination()
+
+
+def _ended(
+    running: StreamingQuery, sink: Sink, wait: Callable[[StreamingQuery, Sink], None]
+) -> Failure | None:
     with suppress(StreamingQueryException):
-        if asynchronous:
-            running.processAllAvailable()
-            running.stop()
-        else:
-            running.awaitTermination()
+        wait(running, sink)
     told = running._jsq.exception()  # noqa: SLF001  its cause is not to be had otherwise
     if not told.isDefined():
         return None

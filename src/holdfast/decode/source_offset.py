@@ -92,10 +92,9 @@ def decode(value: Json, *, described: str = "") -> Offset:
 
 def _named(offset: RecognisedOffset, described: str) -> RecognisedOffset:
     """The offset under the name that the description gives, if its shape allows that name."""
-    head = described.partition("[")[0].lower()
-    name = next((name for key, name in _DESCRIBED.items() if key in head), None)
+    name = name_source(described)
     allowed = (offset.recognition.source, *offset.recognition.others)
-    if name is None or not any(one.startswith(name) for one in allowed):
+    if not name or not any(one.startswith(name) for one in allowed):
         return offset
     named = Recognition(source=name, basis=Basis.DESCRIPTION)
     if isinstance(offset, KafkaOffset) and name == "Event Hubs":
@@ -103,15 +102,41 @@ def _named(offset: RecognisedOffset, described: str) -> RecognisedOffset:
     return replace(offset, recognition=named)
 
 
+def name_source(described: str) -> str:
+    """Return the kind of source that a description names, or an empty text."""
+    head = described.partition("[")[0].lower()
+    return next((name for key, name in _DESCRIBED.items() if key in head), "")
+
+
+def find_start(previous: Json, began: Json, *, described: str = "") -> Json:
+    """Return where a batch begins in a source: where the entry before left it, or where it began.
+
+    `began` is what the folder of the source keeps. Only Kafka and Event Hubs keep offsets there;
+    None is the beginning of the source.
+    """
+    if previous is not None:
+        return previous
+    first = decode(began, described=described)
+    return began if isinstance(first, KafkaOffset | EventHubsOffset) else None
+
+
+def list_positions(offset: Offset) -> tuple[tuple[str, str], ...]:
+    """Return where each partition stands, as text; the name is empty where there is only one."""
+    found = _positions(offset)
+    return tuple((partition, found[partition].text) for partition in sorted(found))
+
+
 class _Position(NamedTuple):
     """Where one partition stands: as text, and as numbers where those have an order.
 
-    `number` is the one whose differences count the source's units; None where none does.
+    `number` is the one whose differences count the source's units; None where none does. `lowest`
+    is the number that has nothing before it.
     """
 
     text: str
     order: tuple[int, ...] | None = None
     number: int | None = None
+    lowest: int | None = None
 
 
 def between(start: Offset | Unknown, end: Offset) -> Consumed:
@@ -163,6 +188,9 @@ def _beginning(end: Offset) -> Mapping[str, _Position]:
             return {"": _Position("", (-1,), -1)}
         case RateMicroBatchOffset():
             return {"": _Position("", (0,), 0)}
+        case NumberOffset(value=-1):
+            # Only a socket logs -1: it has read no line yet.
+            return {"": _counted(-1)}
         case _:
             return {}
 
@@ -182,7 +210,9 @@ def _moved(start: _Position | None, end: _Position | None) -> tuple[Change, int 
     if end is None:
         return Change.VANISHED, 0
     if start is None:
-        return Change.APPEARED, Unknown(reason="where it began is not in the offset log")
+        nothing = end.number is not None and end.number == end.lowest
+        began = Unknown(reason="where it began is not in the offset log")
+        return Change.APPEARED, 0 if nothing else began
     if start == end:
         return Change.UNCHANGED, 0
     if start.order is None or end.order is None:
@@ -206,7 +236,8 @@ def _positions(offset: Offset) -> Mapping[str, _Position]:  # noqa: C901, PLR091
     match offset:
         case KafkaOffset() | EventHubsOffset():
             return {
-                f"{at.topic}-{at.partition}": _counted(n) for at, n in offset.partitions.items()
+                f"{at.topic}-{at.partition}": _counted(n)._replace(lowest=0)
+                for at, n in offset.partitions.items()
             }
         case FileOffset():
             return {"": _counted(offset.log_offset)}

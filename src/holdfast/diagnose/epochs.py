@@ -12,6 +12,7 @@ runs again is committed with the end that its first run has logged.
 
 from collections.abc import Iterator
 
+from holdfast.decode import source_offset
 from holdfast.diagnose import spark_errors, start_errors
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
@@ -77,6 +78,9 @@ def _ranges(evidence: Evidence) -> Iterator[SourceRange]:
             start=ends.get(source.name),
             end=_NO_END,
             consumed=_NO_END,
+            positions=source_offset.list_positions(
+                source_offset.decode(ends.get(source.name), described=source.described)
+            ),
         )
 
 

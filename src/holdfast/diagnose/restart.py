@@ -12,14 +12,16 @@ That is so for micro-batches; `epochs` says what continuous mode does.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.decode import source_offset
 from holdfast.diagnose import (
     epochs,
+    kafka_ranges,
     respelt,
     sink_answer,
+    sockets,
     source_errors,
     source_log,
     spark_errors,
@@ -30,7 +32,7 @@ from holdfast.diagnose import (
 )
 from holdfast.diagnose.spark_version import NEWEST
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
 from holdfast.model.fact import Known
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
@@ -44,7 +46,6 @@ from holdfast.model.restart import (
     StartError,
     Starting,
 )
-from holdfast.model.source_offset import FileOffset
 from holdfast.model.spark_version import Runtime, SparkVersion
 from holdfast.model.state import lost_operator
 
@@ -66,6 +67,8 @@ class _Next:
     rerun: bool
     before: OffsetEntry
     end: OffsetEntry
+    earlier: BatchId | None = None
+    """The entry that `before` is."""
 
 
 def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool) -> Starting:
@@ -165,9 +168,11 @@ def _predicted(evidence: Evidence, how: Starting) -> Restart:
     error = _first(start_errors.at_start(evidence, how), how)
     if isinstance(following, Unknown):
         return _nothing_known(how, following, error)
-    runs = _runs(evidence, following)
+    course = sockets.find_course(evidence, how.spark)
+    runs = _runs(evidence, following, course)
+    ranges = tuple(_ranges(evidence, following, course))
     loads = state_load.of_next(evidence, following.batch, how.spark)
-    error = error or _first(_of_batch(evidence, how, following), how)
+    error = error or _first(_of_batch(evidence, how, following, ranges), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous
     later = () if ends else tuple(_of_later(evidence, following, how.spark))
@@ -177,7 +182,7 @@ def _predicted(evidence: Evidence, how: Starting) -> Restart:
         batch=following.batch,
         rerun=following.rerun,
         runs=Runs.NOT if error is not None and isinstance(error.batch, Unknown) else runs,
-        ranges=tuple(_ranges(evidence, following)),
+        ranges=ranges,
         watermark_ms=_watermark(evidence, following),
         state=loads,
         sinks=sink_answer.of(evidence, following.batch, rerun=following.rerun, error=error),
@@ -203,7 +208,7 @@ def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
     if committed == planned:
         stands = _stands(before, end)
         return _Next(batch=BatchId(planned + 1), rerun=False, before=stands, end=stands)
-    return _Next(batch=planned, rerun=True, before=before, end=end)
+    return _Next(batch=planned, rerun=True, before=before, end=end, earlier=earlier)
 
 
 def _stands(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
@@ -237,14 +242,28 @@ def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> R
     )
 
 
-def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[StartError]:
+def _of_batch(
+    evidence: Evidence, how: Starting, following: _Next, ranges: Sequence[SourceRange]
+) -> Iterator[StartError]:
     """What stops the batch itself, in Spark's order."""
     yield from source_errors.of_epochs(evidence)
     if following.rerun:
+        entries = {following.batch: following.end}
+        if following.earlier is not None:
+            entries[following.earlier] = following.before
+        yield from source_errors.of_misread(evidence, entries, batch=following.batch)
         yield from source_errors.of_ranges(
             evidence, following.before, following.end, batch=following.batch
         )
+        yield from kafka_ranges.find_errors(evidence, ranges, following.batch)
     else:
+        planned = evidence.batches.last_planned
+        if planned is not None:
+            entry = evidence.offset_entries[planned]
+            yield from source_errors.of_misread(evidence, {planned: entry})
+        stopped = sockets.find_error(evidence, following.batch, how.spark)
+        if stopped is not None and stopped.batch == following.batch:
+            yield stopped
         yield from start_errors.of_new_entries(evidence, following.batch)
         yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
     yield from state_load.errors(evidence, how, following.batch)
@@ -255,6 +274,9 @@ def _of_batch(evidence: Evidence, how: Starting, following: _Next) -> Iterator[S
 
 def _of_later(evidence: Evidence, following: _Next, spark: SparkVersion) -> Iterator[StartError]:
     """What stops the batches after it."""
+    stopped = sockets.find_error(evidence, following.batch, spark)
+    if stopped is not None:
+        yield stopped
     if following.rerun:
         after = BatchId(following.batch + 1)
         yield from source_errors.of_logs_behind(evidence, after, following.end)
@@ -270,9 +292,11 @@ def _asynchronous(error: StartError) -> StartError:
     return replace(error, stage=Stage.AFTERWARDS, exceptions=("CompletionException",))
 
 
-def _runs(evidence: Evidence, following: _Next) -> Runs:
+def _runs(evidence: Evidence, following: _Next, course: sockets.Course | None) -> Runs:
     """A source whose log is ahead of the offset log makes a batch of that, new data or not."""
-    if following.rerun:
+    if course is sockets.Course.NEVER_READS:
+        return Runs.NOT
+    if following.rerun or course is not None:
         return Runs.SURELY
     folders = source_log.folders(evidence)
     positions = {folders.get(one.source, one.source): one.offset for one in following.end.sources}
@@ -281,7 +305,7 @@ def _runs(evidence: Evidence, following: _Next) -> Runs:
         return Runs.SURELY
     # Of a log that is not known it is not known either whether it is ahead.
     unsure = any(
-        isinstance(folders.get(one.source), Unknown) and _log_offset(one.offset) >= 0
+        isinstance(folders.get(one.source), Unknown) and _log_offset(one.offset, None) >= 0
         for one in following.end.sources
     )
     behind = unsure
@@ -290,19 +314,21 @@ def _runs(evidence: Evidence, following: _Next) -> Runs:
             continue
         if unsure and name not in positions:
             continue
-        stands = _log_offset(positions.get(name))
+        stands = _log_offset(positions.get(name), log)
         if source_log.latest(log) > stands:
             return Runs.SURELY
         behind = behind or source_log.latest(log) < stands
     return Runs.UNKNOWN if behind else Runs.IF_THERE_IS_DATA
 
 
-def _log_offset(offset: Json) -> int:
-    found = source_offset.decode(offset)
-    return found.log_offset if isinstance(found, FileOffset) else -1
+def _log_offset(offset: Json, log: SourceLog | None) -> int:
+    found = source_log.read_offset(offset, log)
+    return -1 if found is None else found
 
 
-def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
+def _ranges(
+    evidence: Evidence, following: _Next, course: sockets.Course | None
+) -> Iterator[SourceRange]:
     seen = {one.name: one for one in evidence.sources}
     starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
     for source in following.end.sources:
@@ -311,31 +337,43 @@ def _ranges(evidence: Evidence, following: _Next) -> Iterator[SourceRange]:
             yield _open_range(known, rerun=following.rerun)
             continue
         told = "" if known is None else known.described
-        start = starts.get(source.source)
-        end = source.offset if following.rerun else _DECIDED
-        consumed = source_offset.between(
-            source_offset.decode(start, described=told),
-            source_offset.decode(source.offset, described=told),
-        )
+        began = None if known is None else known.began
+        start = source_offset.find_start(starts.get(source.source), began, described=told)
+        end: Json | Unknown = source.offset if following.rerun else _DECIDED
+        if course is sockets.Course.FAILS_SOON:
+            end = sockets.AT_FIRST
+        begin = source_offset.decode(start, described=told)
         yield SourceRange(
             source=source.source,
-            kind=consumed.source if known is None else known.kind,
+            kind=_kind(source.offset, told) if known is None else known.kind,
             or_kinds=() if known is None else known.or_kinds,
             start=start,
             end=end,
-            consumed=consumed if following.rerun else _DECIDED,
+            consumed=end
+            if isinstance(end, Unknown)
+            else source_offset.between(begin, source_offset.decode(end, described=told)),
+            positions=source_offset.list_positions(begin),
         )
+
+
+def _kind(offset: Json, described: str) -> str:
+    found = source_offset.decode(offset, described=described)
+    return source_offset.between(found, found).source
 
 
 def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
     """From where a source reads whose entries say where a batch begins; to where, nothing says."""
+    start = source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at
     return SourceRange(
         source=source.name,
         kind=source.kind,
         or_kinds=source.or_kinds,
-        start=source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at,
+        start=start,
         end=_DECIDED,
         consumed=_DECIDED,
+        positions=source_offset.list_positions(
+            source_offset.decode(start, described=source.described)
+        ),
     )
 
 

@@ -1,16 +1,15 @@
 """Stage 3: the logs of file sources, and offsets -> the errors that they make Spark raise."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from holdfast.decode import source_offset
-from holdfast.diagnose import source_log, spark_errors
+from holdfast.diagnose import misread, source_log, spark_errors
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.evidence import Evidence, Keeps, SourceLog
 from holdfast.model.ids import BatchId
-from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError
-from holdfast.model.source_offset import FileOffset, RatePartitionsOffset
+from holdfast.model.source_offset import RatePartitionsOffset
 from holdfast.model.spark_version import SparkVersion
 
 _MOST_LOOKED_AT = 10_000
@@ -50,20 +49,47 @@ def of_ranges(
     starts = {one.source: one.offset for one in before.sources}
     folders = source_log.folders(evidence)
     for source in end.sources:
-        found = source_offset.decode(source.offset)
-        if not isinstance(found, FileOffset):
+        log = source_log.find(evidence, source.source)
+        last = source_log.read_offset(source.offset, log)
+        if last is None:
             continue
-        first = _log_offset(starts.get(source.source)) + 1
+        start = source_log.read_offset(starts.get(source.source), log)
+        first = 0 if start is None else start + 1
         name = source.source
-        if first > found.log_offset + 1:
-            reason = f"source {name} goes back from log offset {first - 1} to {found.log_offset}"
+        if first > last + 1:
+            reason = f"source {name} goes back from log offset {first - 1} to {last}"
             yield spark_errors.error(
                 "", ("AssertionError",), reason, f"sources/{name}", stage=stage, batch=batch
             )
-        wanted = range(max(first, found.log_offset - _MOST_LOOKED_AT), found.log_offset + 1)
+        wanted = range(max(first, last - _MOST_LOOKED_AT), last + 1)
         folder = folders.get(name, name)
         if isinstance(folder, str):
             yield from _of_files(evidence, folder, wanted, stage, batch)
+
+
+def of_misread(
+    evidence: Evidence,
+    entries: Mapping[BatchId, OffsetEntry],
+    *,
+    kinds: Collection[Keeps] = tuple(Keeps),
+    batch: BatchId | Unknown = spark_errors.NO_BATCH,
+) -> Iterator[StartError]:
+    """Lines of these entries that are no offsets of the sources whose folders lie beside them."""
+    for number, entry in entries.items():
+        for one in misread.find(evidence, entry):
+            if one.keeps not in kinds:
+                continue
+            kind = f"an offset of {one.looks_like}" if one.looks_like else "no offset that it reads"
+            found = spark_errors.error(
+                "",
+                misread.ERRORS[one.keeps],
+                f"`offsets/{number}` has {kind} for source {one.source}, and"
+                f" `sources/{one.folder}` was made by {misread.MAKERS[one.keeps]}",
+                f"offsets/{number}",
+                stage=Stage.START if isinstance(batch, Unknown) else Stage.PLANNING,
+                batch=batch,
+            )
+            yield replace(found, unless=one.unless)
 
 
 def _of_files(
@@ -95,22 +121,17 @@ def of_logs_behind(evidence: Evidence, batch: BatchId, end: OffsetEntry) -> Iter
     """A source whose log has lost entries counts anew from below, and the range goes backwards."""
     folders = source_log.folders(evidence)
     for source in end.sources:
-        found = source_offset.decode(source.offset)
         folder = folders.get(source.source, source.source)
         if isinstance(folder, Unknown):
             continue
         log = evidence.source_logs.get(folder, source_log.EMPTY)
-        if isinstance(found, FileOffset) and source_log.latest(log) < found.log_offset - 1:
+        last = source_log.read_offset(source.offset, evidence.source_logs.get(folder))
+        if last is not None and source_log.latest(log) < last - 1:
             reason = (
                 f"the log of source {source.source} ends at {source_log.latest(log)}, and"
-                f" `offsets/{batch - 1}` is at {found.log_offset}"
+                f" `offsets/{batch - 1}` is at {last}"
             )
             yield spark_errors.error(
                 "", ("AssertionError",), reason, f"sources/{folder}",
                 stage=Stage.PLANNING, batch=batch,
             )  # fmt: skip
-
-
-def _log_offset(offset: Json) -> int:
-    found = source_offset.decode(offset)
-    return found.log_offset if isinstance(found, FileOffset) else -1

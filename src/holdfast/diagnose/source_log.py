@@ -10,9 +10,12 @@ entry lies where that would have compacted one.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from holdfast.decode import source_offset
 from holdfast.model.batch import Unknown
-from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.evidence import Evidence, Keeps, SourceLog
 from holdfast.model.ids import Span, within
+from holdfast.model.json import Json
+from holdfast.model.source_offset import FileOffset, NumberOffset
 
 DEFAULT_INTERVAL = 10
 EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
@@ -21,6 +24,23 @@ EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
 def folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
     """The folder of each source by its name in the offset log."""
     return {one.name: one.folder for one in evidence.sources}
+
+
+def read_offset(offset: Json, log: SourceLog | None) -> int | None:
+    """Return where a file source stands in its log; it takes a bare number for such an offset."""
+    found = source_offset.decode(offset)
+    if log is not None and log.keeps in (Keeps.KAFKA, Keeps.RATE):
+        return None
+    if isinstance(found, FileOffset):
+        return found.log_offset
+    files = log is not None and log.of_files
+    return found.value if files and isinstance(found, NumberOffset) else None
+
+
+def find(evidence: Evidence, source: str) -> SourceLog | None:
+    """Return the log of a source by its name in the offset log, if its folder is known."""
+    folder = folders(evidence).get(source, source)
+    return None if isinstance(folder, Unknown) else evidence.source_logs.get(folder)
 
 
 def latest(log: SourceLog) -> int:

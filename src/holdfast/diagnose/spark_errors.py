@@ -24,7 +24,7 @@ JSON_ERRORS = (
 )
 REPARTITION = "STREAMING_UNFINISHED_REPARTITION_DETECTED"
 _NOT_IN_VERSION_2 = ("the second line is empty", "the line `")
-_SINCE_4_0 = frozenset({"MALFORMED_LOG_FILE", "INVALID_LOG_VERSION"})
+_SINCE_4_0 = frozenset({"MALFORMED_LOG_FILE", "INVALID_LOG_VERSION", "KAFKA_DATA_LOSS"})
 _V4_0 = SparkVersion(4, 0)
 _CONCURRENT = "SparkConcurrentModificationException"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import source_errors, source_log, spark_errors, unpinned
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence
+from holdfast.model.evidence import Evidence, Keeps
 from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.ids import BatchId, within
 from holdfast.model.offsets import OffsetEntry
@@ -201,6 +201,9 @@ def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Itera
         reason = f"{len(before.sources)} sources in `offsets/{earlier}`, {len(end.sources)} after"
         yield spark_errors.error("", ("AssertionError",), reason, f"offsets/{earlier}")
     if evidence.batches.last_committed == planned:
+        # Spark asks a file source for its last range again; other sources it asks for a new one.
+        entries = {planned: end} if earlier is None else {planned: end, earlier: before}
+        yield from source_errors.of_misread(evidence, entries, kinds=(Keeps.FILES,))
         yield from source_errors.of_ranges(evidence, before, end)
         yield from of_bare_entry(evidence, how.spark, planned)
 

@@ -19,9 +19,7 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
 from holdfast.model.source_offset import (
     Basis,
-    EventHubsOffset,
     FileOffset,
-    KafkaOffset,
     NoOffset,
     Offset,
     OpaqueOffset,
@@ -58,11 +56,10 @@ def seen(
         kept = "filestreamsource" if source.source in logs else ""
         named = told or ("rate" if isinstance(began.get(source.source), int) else kept)
         end = source_offset.decode(source.offset, described=named)
-        first = began.get(source.source) if planned[0] == 0 else None
         start = (
             Unknown(reason=f"the entry before batch {planned[0]} is not there, or cannot be read")
             if before is None and planned[0] > 0
-            else _start(earlier.get(source.source), first, named)
+            else _start(earlier.get(source.source), began.get(source.source), named)
         )
         consumed = source_offset.between(start, end)
         folder = "" if isinstance(leaf.folder, Unknown) else leaf.folder
@@ -142,16 +139,9 @@ def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
 
 
 def _start(source: SourceOffset | None, began: Json, described: str) -> Offset:
-    """Where a batch begins: at the end of the one before, or where the source began."""
-    if source is not None:
-        return source_offset.decode(source.offset, described=described)
-    return beginning(began, described)
-
-
-def beginning(began: Json, described: str) -> Offset:
-    """Where the first batch begins: Kafka tells it in its own folder."""
-    first = source_offset.decode(began, described=described)
-    return first if isinstance(first, KafkaOffset | EventHubsOffset) else NoOffset()
+    previous = None if source is None else source.offset
+    start = source_offset.find_start(previous, began, described=described)
+    return source_offset.decode(start, described=described)
 
 
 def _began(

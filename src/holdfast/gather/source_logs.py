@@ -11,13 +11,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.decode import file_source_log
+from holdfast.decode import file_source_log, source_offset, source_start
 from holdfast.gather.folds import Source
 from holdfast.gather.pieces import decoded, unread
 from holdfast.gather.tree import Tree
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import SourceLog, SourceSeen
-from holdfast.model.offsets import Unreadable
+from holdfast.model.evidence import Keeps, SourceLog, SourceSeen
+from holdfast.model.json import Json
+from holdfast.model.offsets import SourceStart, Unreadable
+from holdfast.model.source_offset import KafkaOffset
 from holdfast.storage import Missing, Piece, Reader, Refused
 from holdfast.storage.reader import Read
 
@@ -58,8 +60,8 @@ def leftover_checksums(tree: Tree) -> tuple[str, ...]:
 
 
 def _of_files(offset: object) -> bool | None:
-    """Whether a source is known to be one of files; unknown where it has no offset."""
-    if offset is None:
+    """Whether a source is known to be one of files; unknown where it has no offset, or a number."""
+    if offset is None or isinstance(offset, int):
         return None
     return isinstance(offset, dict) and "logOffset" in offset
 
@@ -84,13 +86,40 @@ def _log(reader: Reader, name: str, source: Source, known: bool | None) -> Sourc
         elif not isinstance(said, Missing):
             read += len(said)
             partly += [] if whole else [piece.path]
+    keeps = Keeps.FILES if read else _find_kept(reader, name, source)
+    if keeps in (Keeps.KAFKA, Keeps.RATE):
+        # What another source keeps is no damaged log of files.
+        known, damaged = False, []
     return SourceLog(
         of_files=known if known is not None else bool(read or last is not None),
         entries=entries,
         compacts=compacts,
         damaged=tuple(damaged),
         partly=tuple(partly),
+        keeps=keeps,
     )
+
+
+def _find_kept(reader: Reader, name: str, source: Source) -> Keeps:
+    """Read one entry: a log of files, the first offsets of Kafka, or the start time of rate."""
+    newest = source.entries.last
+    if newest is None:
+        return Keeps.FILES if source.compacts else Keeps.UNKNOWN
+    for _, data in reader.read([Piece(path=f"sources/{name}/{newest}", most=_MOST_ENTRY)]):
+        listed = decoded(data, file_source_log.decode)
+        if isinstance(listed, tuple) and listed:
+            return Keeps.FILES
+        began = decoded(data, source_start.decode) if newest == 0 else None
+        if isinstance(began, SourceStart):
+            return _name_start(began.offset)
+    return Keeps.UNKNOWN
+
+
+def _name_start(offset: Json) -> Keeps:
+    if isinstance(offset, int) and not isinstance(offset, bool):
+        return Keeps.RATE
+    found = source_offset.decode(offset)
+    return Keeps.KAFKA if isinstance(found, KafkaOffset) else Keeps.UNKNOWN
 
 
 def _read(reader: Reader, pieces: Sequence[Piece]) -> Iterator[Read]:

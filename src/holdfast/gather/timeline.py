@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.gather import kinesis, origins
+from holdfast.gather import kinesis
 from holdfast.gather.progress import Entries
 from holdfast.gather.tree import Tree
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches, BatchSeen, Committed, SourceSeen
 from holdfast.model.ids import BatchId, within
+from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
-from holdfast.model.source_offset import NoOffset, Offset
 
 _NO_TIME = Unknown(reason="the offset entry has no time")
 _NO_OFFSETS = Unknown(reason="the offset entry cannot be read")
@@ -104,10 +104,9 @@ def _counted(
     """How far each batch went, over all of its sources, if these count in the same unit."""
     found: dict[BatchId, _Count] = {}
     told = {one.name: one.described for one in sources}
+    began = {one.name: one.began for one in sources}
     again = {one.name for one in sources if one.same_as is not None}
-    before: Mapping[str, Offset] | None = None
-    if ids[:1] == [0] == [tree.offsets.ids.first]:
-        before = {one.name: origins.beginning(one.began, one.described) for one in sources}
+    before: Mapping[str, Json] | None = {} if ids[:1] == [0] == [tree.offsets.ids.first] else None
     for batch in ids:
         entry = entries.offsets.get(batch)
         if entry is None:
@@ -116,20 +115,24 @@ def _counted(
         if any(kinesis.logs_beginnings(one.offset) for one in entry.sources):
             found[batch], before = (kinesis.NOT_LOGGED, ""), None
             continue
-        ends = {
-            one.source: source_offset.decode(one.offset, described=told.get(one.source, ""))
-            for one in entry.sources
-            if one.source not in again
+        ends = {one.source: one.offset for one in entry.sources if one.source not in again}
+        ranges = {
+            name: (
+                source_offset.find_start((before or {}).get(name), began.get(name)),
+                end,
+            )
+            for name, end in ends.items()
         }
-        found[batch] = (_NO_BEFORE, "") if before is None else _total(before, ends)
+        found[batch] = (_NO_BEFORE, "") if before is None else _total(ranges, told)
         before = ends
     return found
 
 
-def _total(starts: Mapping[str, Offset], ends: Mapping[str, Offset]) -> _Count:
+def _total(ranges: Mapping[str, tuple[Json, Json]], told: Mapping[str, str]) -> _Count:
     total, units = 0, set()
-    for name, end in ends.items():
-        consumed = source_offset.between(starts.get(name, NoOffset()), end)
+    for name, offsets in ranges.items():
+        start, end = (source_offset.decode(one, described=told.get(name, "")) for one in offsets)
+        consumed = source_offset.between(start, end)
         if isinstance(consumed.total, Unknown):
             return _NOT_COUNTED, ""
         if consumed.unit or consumed.total:

@@ -154,12 +154,22 @@ class SameSource:
     by_folders: bool
 
 
+class Keeps(StrEnum):
+    """What the folder of a source holds, which shows what kind of source made it."""
+
+    FILES = "files"
+    KAFKA = "Kafka"
+    RATE = "rate"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLog:
     """The folder of one source as a log of files, by its names; `damaged` could not be read.
 
     Only what a start reads is read: the last compacted entry and those after it. `partly` are the
-    files of which only the end was read.
+    files of which only the end was read. `keeps` is what the contents show, whatever the offsets
+    of the source look like.
     """
 
     of_files: bool
@@ -167,6 +177,7 @@ class SourceLog:
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
     partly: tuple[str, ...] = ()
+    keeps: Keeps = Keeps.UNKNOWN
 
 
 class RestartSign(StrEnum):

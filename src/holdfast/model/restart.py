@@ -82,7 +82,8 @@ class StartError:
 class SourceRange:
     """What the batch reads of one source; the end of a new batch is for the source to decide.
 
-    `or_kinds` are other sources whose offsets look the same.
+    `or_kinds` are other sources whose offsets look the same. `positions` are where it begins, a
+    partition each, as text; empty where that is the beginning of the source.
     """
 
     source: str
@@ -91,6 +92,7 @@ class SourceRange:
     start: Json
     end: "Json | Unknown"
     consumed: Consumed | Unknown
+    positions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

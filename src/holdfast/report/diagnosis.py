@@ -7,7 +7,6 @@ from holdfast.model.batch import Unknown
 from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
 from holdfast.model.json import Json
 from holdfast.model.restart import Restart, Runs, SourceRange, StartError
-from holdfast.model.source_offset import Consumed
 from holdfast.model.version import VERSION
 from holdfast.report import failing, redact, rows, words
 from holdfast.report.text import Line, Part, Style, clean
@@ -106,12 +105,10 @@ def _error(shown: StartError) -> Json:
 
 
 def _range(shown: SourceRange) -> Json:
-    partitions: list[Json] = []
-    if isinstance(shown.consumed, Consumed):
-        partitions = [
-            {"partition": one.partition, "start": one.start, "end": one.end}
-            for one in shown.consumed.partitions
-        ]
+    partitions: list[Json] = [
+        {"partition": one.partition, "start": one.start, "end": one.end}
+        for one in rows.list_range(shown)
+    ]
     return {
         "source": shown.source,
         "kind": shown.kind,
@@ -187,9 +184,15 @@ def _what(restart: Restart) -> str:
         return f"runs batch {restart.batch} again, from where it began to what there is then"
     if restart.rerun:
         return f"runs batch {restart.batch} again, over the same range"
+    return _new_batch(restart, restart.batch)
+
+
+def _new_batch(restart: Restart, batch: int) -> str:
     if restart.runs is Runs.SURELY:
-        return f"runs batch {restart.batch}, a new one"
-    return f"runs batch {restart.batch} as soon as there is data"
+        return f"runs batch {batch}, a new one"
+    if restart.runs is Runs.NOT and restart.error is None:
+        return f"never runs batch {batch}, whatever its source sends"
+    return f"runs batch {batch} as soon as there is data"
 
 
 def _epoch(restart: Restart, epoch: int) -> str:
@@ -239,18 +242,15 @@ def _error_line(shown: StartError) -> Line:
 
 
 def _range_lines(shown: SourceRange) -> Iterator[Line]:
-    if isinstance(shown.consumed, Unknown):
-        start = "the beginning" if shown.start is None else words.json_short(shown.start)
-        yield (Part(f"  source {shown.source} ({rows.kind(shown)}) from {start}"),)
-        return
-    partitions = shown.consumed.partitions
+    partitions = rows.list_range(shown)
+    if not partitions:
+        yield (Part(f"  source {shown.source} ({rows.kind(shown)}) from the beginning"),)
     for one in rows.partitions(partitions, _MOST_LINES):
         name = f" {one.partition}" if one.partition else ""
+        open_ended = isinstance(shown.consumed, Unknown)
+        span = f" from {one.start}" if open_ended else f": {one.start or '-'} → {one.end or '-'}"
         # Apart, for a topic may be called as a secret is, and its offsets are none.
-        yield (
-            Part(f"  source {shown.source} ({rows.kind(shown)}){name}"),
-            Part(f": {one.start or '-'} → {one.end or '-'}"),
-        )
+        yield (Part(f"  source {shown.source} ({rows.kind(shown)}){name}"), Part(span))
     if len(partitions) > _MOST_LINES:
         more = words.plural(len(partitions) - _MOST_LINES, "more partition")
         yield (Part(f"  {more}", Style.DIM),)

@@ -11,7 +11,7 @@ from holdfast.model.evidence import BatchSeen, Evidence, RestartSign, SourceSeen
 from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
 from holdfast.model.ids import Span
 from holdfast.model.restart import SourceRange
-from holdfast.model.source_offset import Change, PartitionChange
+from holdfast.model.source_offset import Change, Consumed, PartitionChange
 from holdfast.model.state import OperatorSeen
 from holdfast.report import words
 
@@ -120,6 +120,19 @@ def _by_number(shown: PartitionChange) -> list[tuple[int, str]]:
     # Python reads no number of thousands of digits: by its length and then by its letters.
     parts = _DIGITS.split(shown.partition)
     return [(len(one.lstrip("0")) if at % 2 else 0, one) for at, one in enumerate(parts)]
+
+
+def list_range(shown: SourceRange) -> tuple[PartitionChange, ...]:
+    """Return the partitions of a range; of one that is not planned yet, only where each begins."""
+    if isinstance(shown.consumed, Consumed):
+        return shown.consumed.partitions
+    reason = shown.consumed
+    return tuple(
+        PartitionChange(
+            partition=partition, start=text, end="", count=reason, change=Change.END_UNKNOWN
+        )
+        for partition, text in shown.positions
+    )
 
 
 def same_as(shown: SourceSeen) -> str:

@@ -7,7 +7,7 @@ at the latest commit.
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.diagnose import restart, spark_version
+from holdfast.diagnose import empty, restart, spark_version
 from holdfast.model.evidence import Batches, CheckpointRow, Evidence
 from holdfast.model.fact import Absent, UnreadableFile
 from holdfast.model.ids import within
@@ -20,7 +20,11 @@ from holdfast.report import failing
 def of(evidence: Evidence) -> Verdict:
     """How the checkpoint stands."""
     opened = [one.kind for one in evidence.sources if one.open_ended]
-    standing = of_batches(evidence.batches, open_ended=opened[0] if opened else "")
+    standing = of_batches(
+        evidence.batches,
+        open_ended=opened[0] if opened else "",
+        writes_nothing=empty.writes_nothing(evidence),
+    )
     if standing.level is Level.BAD:
         return standing
     failure = _failure(evidence)
@@ -112,10 +116,11 @@ def _unread(evidence: Evidence) -> list[str]:
     return told
 
 
-def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
+def of_batches(batches: Batches, *, open_ended: str = "", writes_nothing: bool = False) -> Verdict:
     """How the checkpoint stands, by the names in its two logs alone.
 
     `open_ended` is the kind of a source, if there is one, that logs no end of a batch.
+    `writes_nothing`: the last planned batch is known to have no rows.
     """
     planned, committed = batches.last_planned, batches.last_committed
     if batches.unlisted:
@@ -131,7 +136,14 @@ def of_batches(batches: Batches, *, open_ended: str = "") -> Verdict:
         )
     if batches.continuous:
         return _of_epochs(batches, planned)
-    return _of_planned(batches, planned, open_ended)
+    standing = _of_planned(batches, planned, open_ended)
+    if writes_nothing and list(batches.pending) == [planned] and standing.level is Level.CAREFUL:
+        return Verdict(
+            level=Level.GOOD,
+            text=f"batch {planned} is planned and not committed, and has no rows to read: it runs"
+            " now, or a restart runs it again and writes nothing",
+        )
+    return standing
 
 
 def _of_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:

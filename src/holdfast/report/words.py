@@ -5,11 +5,9 @@ from datetime import UTC, datetime
 
 from holdfast.model.batch import Unknown
 from holdfast.model.ids import Span
-from holdfast.model.json import Json, canonical
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _STEP = 1000
-_SHORT = 120
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _LATEST_MS = 253_402_300_799_000
 
@@ -57,12 +55,6 @@ def spans(shown: Sequence[Span], most: int = 6) -> str:
 def number(shown: int | Unknown | None) -> str:
     """A number with separators, or a dash."""
     return "-" if shown is None or isinstance(shown, Unknown) else f"{shown:,}"
-
-
-def json_short(shown: Json) -> str:
-    """JSON in one line, cut where it is long."""
-    text = canonical(shown)
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -78,6 +78,26 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         cures="Restore the offset entries. If the topic was created again, its records are new.",
     ),
+    Code.OFFSET_OF_OTHER_SOURCE: Explanation(
+        meaning="The offset log has a line that the source cannot read: the folder of the source"
+        " below `sources` was made by a source of another kind. If that folder can be left over"
+        " from an earlier query, this is undefined.",
+        causes="An entry was edited, or `offsets` and `sources` come from different checkpoints; or"
+        " the query changed its source and only `offsets` and `commits` were deleted.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "a file source fails with `MappingException`, Kafka with"
+                    " `IllegalArgumentException: Expected e.g. …`, rate with"
+                    " `NumberFormatException`, before any row is read. Spark does not check the"
+                    " kind of a source"
+                ),
+            ),
+        ),
+        cures="Restore the entry from a copy of the same checkpoint. If the query reads another"
+        " source now, and only the folder is old, move the folder away.",
+    ),
     Code.SOURCE_NOT_REPLAYABLE: Explanation(
         meaning="A socket, or a memory source of a test, counts from 0 in each process and keeps"
         " nothing: the numbers of the checkpoint mean nothing to the next one. No file names it:"
@@ -88,9 +108,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (
                 _ALL,
                 (
-                    "runs a pending batch again with no rows, takes a lower number for new data,"
-                    " drops the lines that come first, and fails with `IllegalStateException:"
-                    " Offsets committed out of order`"
+                    "connects when a batch runs. At rest at -1 no batch is due: it never"
+                    " connects. A pending batch that ends at -1 runs without rows, and Spark reads"
+                    " on. At any other number it runs a batch without rows at once, and a pending"
+                    " one without its rows before that; when the next line arrives it fails with"
+                    " `IllegalStateException: Offsets committed out of order`"
                 ),
             ),
         ),
@@ -234,7 +256,18 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="A partition in the offsets is not in the cluster, or was not when the batch that"
         " runs again was planned.",
         causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
-        spark=((_ALL, "with `failOnDataLoss=true` stops; with `false` leaves it out"),),
-        cures="Point it at the right cluster, or start with a new checkpoint.",
+        spark=(
+            (
+                _ALL,
+                (
+                    "with `failOnDataLoss=true`, the default, stops at every start, from 4.0 on"
+                    " with `KAFKA_DATA_LOSS`; with `false` leaves it out"
+                ),
+            ),
+        ),
+        cures="If the batch was planned with the wrong topic, or against the wrong cluster, and the"
+        " sink has none of its rows: move its entry in `offsets` away, with the hidden `.crc`, and"
+        " start the query with the right one. If the partition is gone for good: start the query"
+        " with `failOnDataLoss` set to `false`.",
     ),
 }

@@ -8,7 +8,7 @@ came after the last commit.
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.diagnose import epochs, spark_errors, state_load, unpinned
+from holdfast.diagnose import empty, epochs, sockets, spark_errors, state_load, unpinned
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches
 from holdfast.model.fact import Known
@@ -44,7 +44,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if skipped and not restart.starting.asynchronous:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
-        yield _skipped(seen, skipped, planned, held=whole)
+        if empty.write_nothing(seen.evidence, skipped):
+            yield _skipped_empty(skipped, planned)
+        else:
+            yield _skipped(seen, skipped, planned, held=whole)
 
 
 def _epochs(batches: Batches) -> Iterator[Finding]:
@@ -101,11 +104,16 @@ def _unfinished(seen: Seen, planned: int) -> Finding:
 def _pending(seen: Seen, planned: int) -> Finding:
     acts = {one.act for one in seen.restart.sinks}
     exact = bool(acts) and acts <= {SinkAct.WRITE, SinkAct.SKIP, SinkAct.NOTHING}
+    if empty.writes_nothing(seen.evidence):
+        return _pending_empty(seen, planned)
     end = (
         "every sink keeps a ledger, so that it is written once"
         if exact
         else "a sink that cannot tell it from a new one may hold it twice"
     )
+    spark = seen.restart.starting.spark
+    if sockets.find_course(seen.evidence, spark) is sockets.Course.LOSES_AND_FAILS:
+        end = "its rows are lost unless the sink has them, because a socket sends nothing twice"
     why = (
         f"Whether batch {planned} has ended is not known, as Spark 2.1 keeps no commit log"
         if seen.evidence.batches.no_commit_log
@@ -119,6 +127,34 @@ def _pending(seen: Seen, planned: int) -> Finding:
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
         remedies=(*([] if exact else [_LOOK.format(planned)]), *_once_more(seen)),
+    )
+
+
+def _pending_empty(seen: Seen, planned: int) -> Finding:
+    return Finding(
+        code=Code.PENDING_BATCH,
+        severity=Severity.NOTE,
+        text=f"Batch {planned} is planned and not committed, and has no rows to read: a start runs"
+        " it again and writes nothing.",
+        clues=(
+            Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
+        ),
+        remedies=tuple(_once_more(seen)),
+    )
+
+
+def _skipped_empty(skipped: Sequence[BatchId], planned: int) -> Finding:
+    first, last = skipped[0], skipped[-1]
+    which = f"batch {first}" if first == last else f"batches {first} to {last}"
+    return Finding(
+        code=Code.BATCHES_SKIPPED,
+        severity=Severity.NOTE,
+        text=f"A start runs only batch {planned} again and takes {which} for done: nothing is lost,"
+        f" because {which} had no rows to read.",
+        clues=(
+            Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
+        ),
+        remedies=(),
     )
 
 

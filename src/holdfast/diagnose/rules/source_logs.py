@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.decode import source_offset
 from holdfast.diagnose import source_log, unseen
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceLog
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
-from holdfast.model.json import Json
-from holdfast.model.source_offset import FileOffset
 
 _SETTING = "spark.sql.streaming.fileSource.log.compactInterval"
 _RESTORE = "restore the folder `sources` from a copy of the checkpoint"
@@ -93,15 +90,10 @@ def _stands(evidence: Evidence, back: int) -> dict[str, int]:
     entry = None if planned is None else evidence.offset_entries.get(BatchId(planned - back))
     found: dict[str, int] = {}
     for one in entry.sources if entry else ():
-        offset = _log_offset(one.offset)
+        offset = source_log.read_offset(one.offset, source_log.find(evidence, one.source))
         if offset is not None:
             found[one.source] = offset
     return found
-
-
-def _log_offset(offset: Json) -> int | None:
-    found = source_offset.decode(offset)
-    return found.log_offset if isinstance(found, FileOffset) else None
 
 
 def _damaged(own: _Own, log: SourceLog) -> Iterator[Finding]:

@@ -9,16 +9,16 @@ next is as it should be. A position below `first` has expired; one above `next` 
 that was deleted and made anew.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.diagnose import kafka_identity
+from holdfast.diagnose import kafka_identity, kafka_ranges
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.fact import Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.fingerprint import NOT_IDENTIFIED, KafkaIdentity
-from holdfast.model.source_offset import Change, KafkaOffset, TopicPartition
+from holdfast.model.source_offset import Change, KafkaOffset, PartitionChange, TopicPartition
 from holdfast.model.surroundings import KafkaSeen
 
 if TYPE_CHECKING:
@@ -73,31 +73,60 @@ def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
     own = next((one for one in restart.ranges if one.source == source.name), None)
     if not restart.rerun or own is None or isinstance(own.consumed, Unknown):
         return
-    changes = own.consumed.partitions
-    entry, stops = f"offsets/{restart.batch}", f"stops at batch {restart.batch}, at every start"
-    gone = [one for one in changes if one.change is Change.VANISHED]
+    entry, batch = f"offsets/{restart.batch}", restart.batch
+    known = kafka_ranges.fails_on_loss(seen.evidence, source.name)
+    stops = (
+        f"A start goes on at batch {batch} without an error, because `failOnDataLoss` is `false`"
+        if known is False
+        else f"Every start stops at batch {batch}"
+    )
+    gone = kafka_ranges.list_changed(own, Change.VANISHED)
     if gone:
+        where = kafka_ranges.name_partitions(gone)
+        new = [one.partition for one in kafka_ranges.list_changed(own, Change.APPEARED)]
+        other = f" or the query read topic {kafka_ranges.name_topics(new)} instead" if new else ""
         yield _finding(
             Code.KAFKA_PARTITION_GONE,
             Severity.LOSES,
-            f"Batch {restart.batch} begins in partitions of source {source.name} that it does not"
-            " end in: they were gone, or it reads other topics, when it was planned.",
+            f"{stops}: it begins in {where}, source {source.name}, and has no end there. When the"
+            f" batch was planned, these were gone{other}.",
             [Clue(file=entry, expected=f"an offset of {o.partition}", found="none") for o in gone],
-            f"with `failOnDataLoss` the query {stops}; without it, it goes on without them",
+            *_list_cures(seen, source, gone, "if topic {} is still to be read"),
         )
-    back = [one for one in changes if one.change is Change.WENT_BACK]
+    back = kafka_ranges.list_changed(own, Change.WENT_BACK)
     if back:
+        where = kafka_ranges.name_partitions(back)
         yield _finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"Batch {restart.batch} ends before it begins in partitions of source {source.name}:"
-            " their topic was made anew when it was planned, or an entry was edited.",
+            f"{stops}: it ends before it begins in {where}, source {source.name}. The topic was"
+            " deleted and created again before the batch was planned, or an offset was edited.",
             [
                 Clue(file=entry, expected=f"{o.start} or later in {o.partition}", found=o.end)
                 for o in back
             ],
-            f"with `failOnDataLoss` the query {stops}; without it, what lies between is not read",
+            *_list_cures(seen, source, back, "if topic {} is the old one, and the offset wrong"),
         )
+
+
+def _list_cures(
+    seen: Seen, source: SourceSeen, lost: Sequence[PartitionChange], condition: str
+) -> Iterator[str]:
+    """Return what can be done about a range that Spark refuses."""
+    batches = seen.evidence.batches
+    planned = batches.last_planned
+    topics = kafka_ranges.name_topics([one.partition for one in lost])
+    if planned and batches.last_committed == planned - 1:
+        yield (
+            f"{condition.format(topics)}, and the sink has no rows of batch {planned}:"
+            f" move `offsets/{planned}` and `offsets/.{planned}.crc` away, and start the query with"
+            f" topic {topics}; it continues where batch {planned - 1} ended"
+        )
+    yield (
+        'if not, start the query with `.option("failOnDataLoss", "false")` on the Kafka source:'
+        f" batch {planned} then runs without {kafka_ranges.name_partitions(lost)}, and what source"
+        f" {source.name} had not read there is lost"
+    )
 
 
 def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
@@ -236,11 +265,13 @@ def _ended(one: TopicPartition, expected: str, end: int) -> Clue:
     )
 
 
-def _finding(code: Code, severity: Severity, text: str, clues: list[Clue], remedy: str) -> Finding:
+def _finding(
+    code: Code, severity: Severity, text: str, clues: list[Clue], *remedies: str
+) -> Finding:
     return Finding(
         code=code,
         severity=severity,
         text=text,
         clues=tuple(clues[:_MOST_TOLD]),
-        remedies=(remedy,),
+        remedies=remedies,
     )
