@@ -61,7 +61,7 @@ class DeltaAppendSink:
     def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         store = self._ledgered.store
-        if self._size.small(batch):
+        if self._size.small(batch, rows):
             collected = self._size.collected(batch, rows)
             data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
             return parquet.by_driver(store, folder, data, head.partition_by)
