@@ -14,7 +14,6 @@ from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehi
 from holdfast.model.batch import Batch, Life, Written, ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import SMALL_ROWS, BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
 
@@ -45,15 +44,6 @@ class Rows:
         )
 
 
-def measured() -> BatchSize:
-    """What a sink knows after a batch of one narrow row: the next ones go by the driver."""
-    size = BatchSize(most_rows=SMALL_ROWS)
-    life = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j")
-    one = Batch(life=life, id=BatchId(0), digest=Digest(""), offsets=[], expected_rows=1)
-    size.saw(one, 1, 100)
-    return size
-
-
 class Merging:
     """One driver that merges into a table."""
 
@@ -75,7 +65,7 @@ class Merging:
             path=str(path), keys=keys, newest=newest, partition_by=partition_by, properties={}
         )
         app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.sink = DeltaMergeSink(declared, app_id, options or {}, measured())
+        self.sink = DeltaMergeSink(declared, app_id, options or {})
         self.sink.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
 
     def write(self, number: int, *rows: Row, digest: str | None = None) -> Decision:
@@ -84,7 +74,7 @@ class Merging:
             id=BatchId(number),
             digest=Digest(digest or f"digest-{number}"),
             offsets=[],
-            expected_rows=len(rows) or 1,
+            expected_rows=len(rows),
         )
         return self.sink.write(batch, Rows(rows))  # type: ignore[arg-type]
 

@@ -77,9 +77,8 @@ class BatchSize:
     only memory decides.
     """
 
-    def __init__(self, *, most_rows: int | None = None, most_bytes: int = SMALL_BYTES) -> None:
+    def __init__(self, *, most_rows: int | None = None) -> None:
         self._most_rows = most_rows
-        self._most_bytes = most_bytes
         self._seen: dict[Kind, deque[Ratio]] = {kind: deque(maxlen=_REMEMBERED) for kind in Kind}
         self._plan_bytes = _NO_ESTIMATE
         self._too_much = False
@@ -149,7 +148,7 @@ class BatchSize:
     def _judge_input(self, given: Input) -> Verdict:
         most = {
             Kind.ROWS: SMALL_ROWS if self._most_rows is None else self._most_rows,
-            Kind.BYTES: self._most_bytes,
+            Kind.BYTES: SMALL_BYTES,
             Kind.NOTHING: 0,
         }[given.kind]
         fits = given.known and given.amount <= most
@@ -157,7 +156,7 @@ class BatchSize:
 
     def _fits(self, count: float, size: float) -> bool:
         few = self._most_rows is None or count <= self._most_rows
-        return few and size <= self._most_bytes
+        return few and size <= SMALL_BYTES
 
 
 def _input(batch: Batch, plan_bytes: int) -> Input:

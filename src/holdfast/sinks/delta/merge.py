@@ -44,16 +44,10 @@ _SIZE_INTERVAL = 20
 class DeltaMergeSink:
     """Merges each batch into a Delta table in one commit with its ledger."""
 
-    def __init__(
-        self,
-        sink: DeltaMerge,
-        app_id: str,
-        options: Mapping[str, str],
-        size: BatchSize | None = None,
-    ) -> None:
+    def __init__(self, sink: DeltaMerge, app_id: str, options: Mapping[str, str]) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = size or BatchSize(most_rows=batch_size.SMALL_ROWS)
+        self._size = BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schemas.Fit(sink.path)
         self._merges = 0
         self._table_bytes = 0
@@ -67,12 +61,15 @@ class DeltaMergeSink:
 
         What a write would refuse about the columns is refused here, before a batch is planned.
         """
-        self._rule(schema, self._sink.partition_by)
         table = self._ledgered.place.open()
-        if table is not None:
+        if table is None:
+            self._rule(schema, self._sink.partition_by)
+        else:
+            self._rule(schema, tuple(table.metadata().partition_columns))
             known = schemas.of_table(table)
             schemas.fitting(schema, known, self._sink.path)
             schemas.require_optional(schema, known, self._sink.path)
+            self._require_mergeable(table, spark)
         self._ledgered.prepare(life, schema, spark)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
@@ -87,6 +84,17 @@ class DeltaMergeSink:
             return self._merge(head, batch, fitted, rule)
         except KeyTwice:
             raise self._ambiguous() from None
+
+    def _require_mergeable(self, table: deltalake.DeltaTable, spark: "SparkSession") -> None:
+        """Raise where the table takes no updates, or only from a writer that is not safe on S3."""
+        if table.metadata().configuration.get("delta.appendOnly") == "true":
+            raise SinkRefused(
+                "expected a Delta table that takes updates, found `delta.appendOnly` set for"
+                f" `{self._sink.path}`",
+                hint="unset the property, or declare the sink with `delta_append`",
+            )
+        if not tables.native_merge(table):
+            tables.require_exclusive_commits(self._ledgered.place, spark)
 
     def _rule(self, rows: "StructType", partition_by: tuple[str, ...]) -> Rule:
         sink = self._sink

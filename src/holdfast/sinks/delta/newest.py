@@ -64,6 +64,13 @@ def decide_rule(
     names = _fields_by_name(rows, path)
     deciding = [_deciding(names, column, path) for column in (*keys, *(c for c in [newest] if c))]
     partitions = [names[c.lower()] for c in partition_by if c.lower() in names]
+    for name in partition_by:
+        if "." in name:
+            raise SchemaMismatch(
+                "expected partition columns without dots in their names for a merge into"
+                f" `{path}`, found `{name}`: Spark's MERGE cannot write to them",
+                hint="partition the table by a column with another name",
+            )
     return Rule(
         keys=tuple(field.name for field in deciding[: len(keys)]),
         newest=deciding[-1].name if newest else None,
