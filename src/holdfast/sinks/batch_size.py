@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SMALL_ROWS = 200_000
 SMALL_BYTES = 64 << 20
 GUESSED_BYTES_PER_ROW = 1_000
+EXPANSION = 4
+"""How much larger rows may be in Arrow than in Parquet files and in Spark's cache."""
 _GUESSED_BYTES_PER_BYTE = 16.0
 _GROWTH = 16
 _REMEMBERED = 20
@@ -136,7 +138,7 @@ class BatchSize:
     def measure(self, batch: Batch, held: "DataFrame") -> Verdict:
         """Count cached rows of the batch that was judged last, and say whether they are small."""
         count = held.count()
-        size = caching.plan_bytes(held)
+        size = caching.plan_bytes(held) * EXPANSION
         if not self._too_much and self._fits(count, size):
             return Verdict.SMALL
         self.saw(batch, count, size)

@@ -66,7 +66,8 @@ class DeltaAppendSink:
             data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
             return parquet.by_driver(store, folder, data, head.partition_by)
         files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
-        self._size.saw(batch, sum(file.rows for file in files), sum(file.size for file in files))
+        stored = sum(file.size for file in files)
+        self._size.saw(batch, sum(file.rows for file in files), stored * batch_size.EXPANSION)
         return files
 
     def _evolve(self, head: Head, rows: "StructType") -> Head:

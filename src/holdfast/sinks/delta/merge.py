@@ -145,10 +145,21 @@ class DeltaMergeSink:
                 self._execute(table, batch, chosen, rule)
             except CommitFailedError:
                 continue
-            except (DeltaError, OSError) as error:
+            except DeltaError:
+                return self._retry_by_spark(batch, rows, rule)
+            except OSError as error:
                 raise self._ledgered.place.unavailable(error) from error
             return self._recorded(table, batch)
         raise contract.contended(self._sink.path)
+
+    def _retry_by_spark(self, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
+        """Let Spark merge what delta-rs cannot.
+
+        delta-rs escapes partition values in the names of files, which can then be too long.
+        """
+        if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
+            return Decision.SKIP
+        return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
 
     def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
         """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_BYTES_PER_STORED_BYTE = 4
 _ATTEMPTS = 20
 _PLACEHOLDER = "_holdfast"
 
@@ -196,5 +195,5 @@ def _merged(decision: Decision, metrics: object) -> Merged:
     said = metrics if isinstance(metrics, dict) else {}
     rows = int(said.get("numSourceRows", batch_size.SMALL_ROWS + 1))
     stored = int(said.get("numTargetBytesAdded", 0))
-    size = max(rows * batch_size.GUESSED_BYTES_PER_ROW, stored * _BYTES_PER_STORED_BYTE)
+    size = max(rows * batch_size.GUESSED_BYTES_PER_ROW, stored * batch_size.EXPANSION)
     return Merged(decision=decision, rows=rows, size=size)
