@@ -129,7 +129,7 @@ def draw_case(draw: Random) -> MergeCase:
     newest = draw.choice(rest) if draw.random() < 0.7 else None
     plain = T.StructType([f for f in drawn.fields if "." not in f.name])
     partition_by = delta_cases.draw_partitioning(draw, plain) if len(plain.fields) > 1 else ()
-    needed = {*keys, newest, SERIAL, *partition_by}
+    needed = {*keys, newest, SERIAL}
     dropped = {f.name for f in drawn.fields if f.name not in needed and draw.random() < 0.3}
     rows = T.StructType([f for f in table.fields if f.name not in dropped])
     pools = {

@@ -81,6 +81,8 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
         _execute(rows.sparkSession, f"{ledgered.place.path.rstrip('/')}/{folder}", rows, rule)
         data = ledgered.store.read(f"{folder}/{log.path(1)}")
         lines = [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
+        if ledgered.log.head().version > head.version:
+            continue  # others may have removed files that the merge has removed, too
         actions = list(_translate(ledgered, folder, lines, rows.sparkSession))
         if ledgered.log.commit_merge(head, batch, actions):
             ledgered.checkpoint_log(head.version + 1)
@@ -91,13 +93,18 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
 
 def _clone(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSession") -> None:
     """Make a shallow clone in a folder of the table, so that its new files are the table's."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+
     # Without a log of its own Delta takes the folder for a partition of the table.
     ledgered.store.write(f"{folder}/_delta_log/{_PLACEHOLDER}", b"holdfast\n")
     table = urls.for_spark(ledgered.place.path).rstrip("/")
-    spark.sql(
-        f"CREATE TABLE delta.`{table}/{folder}` SHALLOW CLONE delta.`{table}`"
-        f" VERSION AS OF {head.version}"
-    )
+    try:
+        spark.sql(
+            f"CREATE TABLE delta.`{table}/{folder}` SHALLOW CLONE delta.`{table}`"
+            f" VERSION AS OF {head.version}"
+        )
+    except PySparkException as error:
+        raise refused(ledgered.place.path, error) from error
 
 
 def _translate(
