@@ -81,6 +81,13 @@ def test_bytes_that_spark_expects_are_a_measure() -> None:
     assert judge(size, None, 1 << 40) is Verdict.LARGE
 
 
+def test_the_product_that_spark_expects_of_a_join_is_not_taken_literally() -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    judge(size, None, 1 << 45)
+    size.saw(batch(None), 100, 10_000)
+    assert judge(size, None, 1 << 46) is Verdict.SMALL
+
+
 @pytest.mark.parametrize(("expected", "plan"), [(0, NO_ESTIMATE), (None, 1), (None, NO_ESTIMATE)])
 def test_a_batch_without_known_input_may_grow_by_a_factor(expected: int | None, plan: int) -> None:
     size = BatchSize(most_rows=SMALL_ROWS)

@@ -117,8 +117,11 @@ class BatchSize:
                 per_row = size / fewer if fewer else GUESSED_BYTES_PER_ROW
                 self._remember(given, max(1.0, count / given.amount), per_row)
             case Kind.BYTES:
+                # The same for bytes, within limits: Spark multiplies the sides of a join, so that
+                # little may come out of very many bytes.
                 per_byte = size / given.amount if count else _GUESSED_BYTES_PER_BYTE
-                self._remember(given, count / given.amount, max(1.0, per_byte))
+                floor = min(1.0, per_byte * _GROWTH)
+                self._remember(given, count / given.amount, max(floor, per_byte))
             case Kind.NOTHING:
                 if count:
                     self._remember(given, count, size)
