@@ -21,6 +21,10 @@ from tests import delta_cases
 
 Row = tuple[object, ...]
 SERIAL = "serial_no"
+_QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +155,8 @@ def draw_case(draw: Random) -> MergeCase:
             for index, row in enumerate(batch)
         ]
         batches.append(placed if newest else _one_per_key(placed, rows, keys, partition_by))
-    verdicts = [draw.choice(list(Verdict)) for _ in batches]
+    ways = [Verdict.SMALL, Verdict.SMALL, Verdict.UNMEASURED, Verdict.LARGE, Verdict.LARGE]
+    verdicts = [draw.choice(ways) for _ in batches]
     return MergeCase(
         table=table,
         rows=rows,
@@ -235,7 +240,10 @@ def run_case(
     spark: SparkSession, path: Path, case: MergeCase, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
-    spark.conf.set("spark.sql.session.timeZone", case.zone)
+    settings = {**_QUICK, "spark.sql.session.timeZone": case.zone}
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: not case.aside)
     try:
         spark.sql(delta_cases.create_table_sql(str(path), case.table, case.partition_by))
@@ -250,4 +258,5 @@ def run_case(
         wanted = spark.createDataFrame(model.rows(), case.table).collect()
         return sorted(map(repr, found)), sorted(map(repr, wanted))
     finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for key, earlier in before.items():
+            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
