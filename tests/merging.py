@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
@@ -236,6 +238,12 @@ def force(monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
     monkeypatch.setattr(BatchSize, "judge", lambda *_: verdict)
 
 
+def _count_by_delta_rs(path: Path) -> int:
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+    found = pa.table(query.execute(f'SELECT count("{SERIAL}") AS n FROM t').read_all())
+    return int(found.column("n")[0].as_py())
+
+
 def run_case(
     spark: SparkSession, path: Path, case: MergeCase, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[str]]:
@@ -256,6 +264,7 @@ def run_case(
             model.merge(batch)
         found = spark.read.format("delta").load(str(path)).collect()
         wanted = spark.createDataFrame(model.rows(), case.table).collect()
+        assert _count_by_delta_rs(path) == len(found), "delta-rs and Spark read different rows"
         return sorted(map(repr, found)), sorted(map(repr, wanted))
     finally:
         for key, earlier in before.items():

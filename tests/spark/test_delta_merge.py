@@ -15,6 +15,7 @@ from tests.merging import MergeCase, Merger, draw_case, force, run_case
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import table as tables
 
 pytestmark = pytest.mark.spark
 
@@ -152,6 +153,29 @@ def test_columns_that_cannot_be_compared_are_refused(
     with pytest.raises(SchemaMismatch, match="can be compared"):
         Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
     assert not (tmp_path / "table").exists()
+
+
+def test_a_table_that_takes_no_updates_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    properties = {"delta.appendOnly": "true"}
+    case = case_of("k long, v string", keys=("k",))
+    spark.sql(delta_cases.create_table_sql(f"{tmp_path}/table", case.rows, (), properties))
+    with pytest.raises(SinkRefused, match="takes updates"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+
+
+@pytest.mark.parametrize("feature", ["enableDeletionVectors", "enableChangeDataFeed"])
+def test_a_table_that_only_spark_may_merge_into_needs_its_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str
+) -> None:
+    """Refused at the start, not with a batch planned."""
+    case = case_of("k long, v string", keys=("k",))
+    table = delta_cases.create_table_sql(
+        f"{tmp_path}/table", case.rows, (), {f"delta.{feature}": "true"}
+    )
+    spark.sql(table)
+    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: False)
+    with pytest.raises(SinkRefused, match="only one writer can make"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
 
 
 def test_a_partition_column_that_sparks_merge_cannot_name_is_refused(

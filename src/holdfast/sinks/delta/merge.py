@@ -69,8 +69,8 @@ class DeltaMergeSink:
             known = schemas.of_table(table)
             schemas.fitting(schema, known, self._sink.path)
             schemas.require_optional(schema, known, self._sink.path)
-            self._require_mergeable(table, spark)
         self._ledgered.prepare(life, schema, spark)
+        self._require_mergeable(self._ledgered.log.head().table, spark)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Merge the rows with the ledger in one commit."""
