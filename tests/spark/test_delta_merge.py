@@ -155,6 +155,23 @@ def test_columns_that_cannot_be_compared_are_refused(
     assert not (tmp_path / "table").exists()
 
 
+@pytest.mark.parametrize(("column", "value"), [("é", "x"), ("p", "é"), ("p", "a b"), ("p", "50%")])
+def test_delta_rs_replaces_no_file_whose_path_it_writes_differently(
+    spark: SparkSession, tmp_path: Path, column: str, value: str
+) -> None:
+    """Spark would keep the file, and the row that was replaced with it."""
+    rows = f"k long, `{column}` string, v string"
+    case = dataclasses.replace(case_of(rows, keys=("k",)), partition_by=(column,))
+    path = tmp_path / "table"
+    first = spark.createDataFrame([(1, value, "a")], case.rows)
+    first.write.format("delta").partitionBy(column).save(str(path))
+    merger = Merger(path, case)
+    merger.prepare(first)
+    for number, text in enumerate("bc"):
+        merger.write(number, spark.createDataFrame([(1, value, text)], case.rows))
+        assert held(spark, path) == [(1, value, text)]
+
+
 def test_a_table_that_takes_no_updates_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     properties = {"delta.appendOnly": "true"}
     case = case_of("k long, v string", keys=("k",))

@@ -64,10 +64,13 @@ class Place:
         function: Callable[[DataFrame], object] = lambda rows: rows,
         schema: str = SCHEMA,
         output_mode: str = "append",
+        **options: str,
     ) -> Pipeline:
         """A pipeline of one job from the landing directory."""
         declared = Pipeline("test", checkpoints=str(self.home / "checkpoints"))
-        landing = sources.files(str(self.home / "landing"), format="json", schema=schema)
+        landing = sources.files(
+            str(self.home / "landing"), format="json", schema=schema, options=options
+        )
         outputs = writes or (self.append(),)
         declared.job("job", reads=landing, writes=outputs, output_mode=output_mode)(function)
         return declared
@@ -399,12 +402,16 @@ def test_state_moves_whatever_an_output_takes_of_the_rows(
     def count(rows: DataFrame) -> DataFrame:
         return rows.withColumn("k", F.col("id") % 3).groupBy("k").count()
 
-    for name, first in (("a.json", 0), ("b.json", 10)):
-        place.land(name, first, 10)
-        place.run(place.pipeline(output(place), function=count, output_mode="update"))
+    for names in (("a.json", "b.json"), ("c.json",)):
+        for name in names:
+            place.land(name, 0, 10)
+        declared = place.pipeline(
+            output(place), function=count, output_mode="update", maxFilesPerTrigger="1"
+        )
+        place.run(declared)
     state = place.spark.read.format("statestore").load(str(place.checkpoint))
     counts = state.selectExpr("key.k", "value.count").collect()
-    assert sorted(map(tuple, counts)) == [(0, 7), (1, 7), (2, 6)]
+    assert sorted(map(tuple, counts)) == [(0, 12), (1, 9), (2, 9)]
 
 
 def test_one_output_of_a_stateless_job_is_not_cached(

@@ -12,6 +12,7 @@ Spark's MERGE. delta-rs was faster at every size measured (`make bench`, 100,000
 in the table, 1,000 to 200,000 in the batch); what bounds it is the driver's memory, not time.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 MODERATE_BYTES = 512 << 20
 _ATTEMPTS = 20
 _SIZE_INTERVAL = 20
+_PLAIN = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 
 class DeltaMergeSink:
@@ -51,6 +53,7 @@ class DeltaMergeSink:
         self._fit = schemas.Fit(sink.path)
         self._merges = 0
         self._table_bytes = 0
+        self._paths_are_plain = True
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
@@ -122,7 +125,7 @@ class DeltaMergeSink:
                     return merge_by_spark.merge(self._ledgered, batch, held, rule).decision
 
     def _by_driver(self, table: deltalake.DeltaTable, rule: Rule) -> bool:
-        if not rule.by_driver or not tables.native_merge(table):
+        if not (rule.by_driver and self._paths_are_plain and tables.native_merge(table)):
             return False
         if self._merges % _SIZE_INTERVAL == 0:
             sizes = pa.table(self._ledgered.current().get_add_actions()).column("size_bytes")
@@ -141,6 +144,9 @@ class DeltaMergeSink:
             table = self._ledgered.current()
             if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
                 return Decision.SKIP
+            if not _has_plain_paths(table):
+                self._paths_are_plain = False
+                return self._retry_by_spark(batch, rows, rule)
             try:
                 self._execute(table, batch, chosen, rule)
             except CommitFailedError:
@@ -195,6 +201,16 @@ class DeltaMergeSink:
             " once, and no column says which row is newer",
             hint='declare it: `delta_merge(path, keys=[…], newest="event_time")`',
         )
+
+
+def _has_plain_paths(table: deltalake.DeltaTable) -> bool:
+    """Whether every writer writes the paths of the table's files in the same way.
+
+    delta-rs escapes paths differently than Spark. If it removes a file that Spark has added under
+    a path with other characters, Spark keeps the file, and with it the rows that were replaced.
+    """
+    paths = pa.table(table.get_add_actions()).column("path").to_pylist()
+    return all(_PLAIN.fullmatch(path) for path in paths)
 
 
 def _sql(table: str, name: str) -> str:
