@@ -20,7 +20,7 @@ from holdfast.sinks.delta import table as tables
 pytestmark = pytest.mark.spark
 
 CASES = 12
-LONG_CASES = 1_000
+LONG_CASES = 500
 
 
 def case_of(rows: str, *, keys: tuple[str, ...], newest: str | None = None) -> MergeCase:
@@ -155,7 +155,7 @@ def test_columns_that_cannot_be_compared_are_refused(
     assert not (tmp_path / "table").exists()
 
 
-@pytest.mark.parametrize(("column", "value"), [("é", "x"), ("p", "é"), ("p", "a b"), ("p", "50%")])
+@pytest.mark.parametrize(("column", "value"), [("é", "x"), ("p", "é")])
 def test_delta_rs_replaces_no_file_whose_path_it_writes_differently(
     spark: SparkSession, tmp_path: Path, column: str, value: str
 ) -> None:
