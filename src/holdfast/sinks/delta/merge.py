@@ -109,7 +109,7 @@ class DeltaMergeSink:
         A batch whose input is small but whose rows were not measured yet is counted first. That
         costs less than Spark's MERGE, and keeps its rows off the driver.
         """
-        if not self._by_driver(head.table, rule):
+        if not (head.native and self._by_driver(head.table, rule)):
             return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
         match self._size.judge(batch, rows):
             case Verdict.SMALL:
