@@ -99,7 +99,18 @@ NEWEST: dict[str, tuple[list[list[Row]], list[Row]]] = {
         [[("a", 2, "old"), ("a", 3, "new"), ("a", 1, "oldest")]],
         [("a", 3, "new")],
     ),
-    "of two that are as new, the later": ([[("a", 1, "x"), ("a", 1, "y")]], [("a", 1, "y")]),
+    "of two that are as new, the greater": (
+        [[("a", 1, "y"), ("a", 1, "x"), ("b", 1, "x"), ("b", 1, "y")]],
+        [("a", 1, "y"), ("b", 1, "y")],
+    ),
+    "without a version, against one without": (
+        [[("a", None, "x"), ("b", 1, "x")], [("a", None, "a")]],
+        [("a", None, "a"), ("b", 1, "x")],
+    ),
+    "without a version, beside another without": (
+        [[("a", None, "y"), ("a", None, "x")]],
+        [("a", None, "y")],
+    ),
     "newer than the table's": ([[("a", 1, "x")], [("a", 2, "y")]], [("a", 2, "y")]),
     "older than the table's": ([[("a", 2, "x")], [("a", 1, "y")]], [("a", 2, "x")]),
     "as new as the table's": ([[("a", 1, "x")], [("a", 1, "y")]], [("a", 1, "x")]),
@@ -188,7 +199,7 @@ def test_without_a_version_the_incoming_row_replaces(path: Path) -> None:
 def test_a_key_twice_in_a_batch_without_a_version_is_refused(path: Path, key: str | None) -> None:
     driver = Merging(path, newest=None)
     driver.write(0, ("b", 1, "x"))
-    with pytest.raises(SinkRefused, match="found 2 rows more than keys") as caught:
+    with pytest.raises(SinkRefused, match="found a key more than once") as caught:
         driver.write(1, (key, 1, "x"), (key, 2, "y"), (key, 2, "z"), ("b", 2, "y"))
     assert "newest=" in caught.value.hint
     assert driver.rows() == [("b", 1, "x")]

@@ -1,10 +1,25 @@
-"""Which batches the driver may collect: by what the last one was, never by hope."""
+"""Which batches the driver may collect: only what was measured counts."""
 
 import pytest
 
 from holdfast.model.batch import Batch, Life, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
-from holdfast.sinks.batch_size import SMALL_BYTES, BatchSize
+from holdfast.sinks.batch_size import SMALL_BYTES, SMALL_ROWS, BatchSize, Verdict
+
+NO_ESTIMATE = 8 << 60
+
+
+class Plan:
+    """As much of a DataFrame as is asked how many bytes Spark expects of it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._jdf = self
+
+    def __getattr__(self, name: str) -> "object":
+        if name == "sizeInBytes":
+            return lambda: self._size
+        return lambda: self
 
 
 def batch(expected: int | None) -> Batch:
@@ -18,33 +33,87 @@ def batch(expected: int | None) -> Batch:
     )
 
 
-def test_before_the_first_batch_rows_count_as_wide_and_an_unknown_number_as_large() -> None:
-    size = BatchSize()
-    assert size.small(batch(60_000))
-    assert not size.small(batch(100_000))
-    assert not size.small(batch(None))
+def judge(size: BatchSize, expected: int | None, plan: int = NO_ESTIMATE) -> Verdict:
+    return size.judge(batch(expected), Plan(plan))  # type: ignore[arg-type]
+
+
+def test_nothing_is_small_before_it_was_measured() -> None:
+    for expected, plan in ((1, NO_ESTIMATE), (None, 1_000), (0, NO_ESTIMATE)):
+        assert judge(BatchSize(), expected, plan) is Verdict.UNMEASURED
+    large = ((SMALL_ROWS + 1, NO_ESTIMATE), (None, SMALL_BYTES + 1), (None, NO_ESTIMATE))
+    for expected, plan in large:
+        assert judge(BatchSize(), expected, plan) is Verdict.LARGE
 
 
 def test_narrow_rows_may_be_many_unless_the_sink_bounds_them() -> None:
     bounded, unbounded = BatchSize(most_rows=200_000), BatchSize()
     for size in (bounded, unbounded):
         size.saw(batch(1_000), 1_000, 43_000)
-    assert unbounded.small(batch(1_000_000))
-    assert not bounded.small(batch(1_000_000))
-    assert not unbounded.small(batch(10_000_000))
+    assert judge(unbounded, 1_000_000) is Verdict.SMALL
+    assert judge(bounded, 1_000_000) is Verdict.LARGE
 
 
-@pytest.mark.parametrize(("came", "small"), [(1_000, True), (10_000, False), (10, False)])
-def test_what_a_job_makes_of_its_rows_counts(came: int, *, small: bool) -> None:
+@pytest.mark.parametrize(
+    ("came", "verdict"),
+    [(1_000, Verdict.SMALL), (10_000, Verdict.LARGE), (10, Verdict.LARGE), (0, Verdict.LARGE)],
+)
+def test_what_a_job_makes_of_its_rows_counts(came: int, verdict: Verdict) -> None:
     """Ten rows made of one weigh ten times; that most were dropped once proves nothing."""
     size = BatchSize()
     size.saw(batch(1_000), came, SMALL_BYTES // 100 if came < 1_000 else came * 60)
-    assert size.small(batch(1_000_000)) is small
+    assert judge(size, 1_000_000) is verdict
 
 
-def test_an_unknown_number_is_that_of_the_batch_before() -> None:
+def test_the_worst_batch_counts_and_wears_off() -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    size.saw(batch(1_000), 100_000, 10_000_000)
+    size.saw(batch(1_000), 1_000, 43_000)
+    assert judge(size, 1_000) is Verdict.SMALL
+    assert judge(size, 3_000) is Verdict.LARGE
+    assert judge(size, 3_000) is Verdict.SMALL
+
+
+def test_bytes_that_spark_expects_are_a_measure() -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    judge(size, None, 1_000)
+    size.saw(batch(None), 100, 10_000)
+    assert judge(size, None, 1_000_000) is Verdict.SMALL
+    assert judge(size, None, 1 << 40) is Verdict.LARGE
+
+
+def test_the_product_that_spark_expects_of_a_join_is_not_taken_literally() -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    judge(size, None, 1 << 45)
+    size.saw(batch(None), 100, 10_000)
+    assert judge(size, None, 1 << 46) is Verdict.SMALL
+
+
+@pytest.mark.parametrize(("expected", "plan"), [(0, NO_ESTIMATE), (None, 1), (None, NO_ESTIMATE)])
+def test_a_batch_without_known_input_may_grow_by_a_factor(expected: int | None, plan: int) -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    judge(size, expected, plan)
+    size.saw(batch(expected), 0, 0)
+    assert judge(size, expected, plan) is not Verdict.SMALL, "no rows say nothing about the next"
+    size.saw(batch(expected), 1_000, 43_000)
+    assert judge(size, expected, plan) is Verdict.SMALL
+    size.saw(batch(expected), 100_000, 4_300_000)
+    assert judge(size, expected, plan) is Verdict.LARGE
+
+
+def test_batches_with_input_say_nothing_about_batches_without() -> None:
+    size = BatchSize(most_rows=SMALL_ROWS)
+    size.saw(batch(1_000), 1_000, 43_000)
+    assert judge(size, 0) is Verdict.UNMEASURED
+
+
+def test_a_batch_that_the_driver_could_not_take_is_not_collected_again() -> None:
+    class TooMuch(Plan):
+        def toArrow(self) -> None:  # noqa: N802  Spark's name
+            raise MemoryError
+
     size = BatchSize()
-    size.saw(batch(None), 1_000, 43_000)
-    assert size.small(batch(None))
-    size.saw(batch(None), 10_000_000, 430_000_000)
-    assert not size.small(batch(None))
+    size.saw(batch(1_000), 1_000, 43_000)
+    assert judge(size, 1_000) is Verdict.SMALL
+    with pytest.raises(MemoryError):
+        size.collected(batch(1_000), TooMuch(0))  # type: ignore[arg-type]
+    assert judge(size, 1_000) is Verdict.LARGE

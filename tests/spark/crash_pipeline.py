@@ -137,9 +137,22 @@ def arm() -> None:
     if SINK.endswith("-large"):
         batch_size.SMALL_BYTES = 0
     if SINK.startswith("pg-"):
+        begin_measured()
         arm_postgres()
     if SINK.startswith("jdbc-"):
         arm_jdbc()
+
+
+def begin_measured() -> None:
+    """Let sinks begin with a measured batch, so that the driver copies the first one."""
+    begin = batch_size.BatchSize.__init__
+
+    def measured(size: batch_size.BatchSize, *, most_rows: int | None = None) -> None:
+        begin(size, most_rows=most_rows)
+        for seen in size._seen.values():  # noqa: SLF001
+            seen.append(batch_size.Ratio(rows=1.0, size=1.0))
+
+    batch_size.BatchSize.__init__ = measured  # type: ignore[method-assign,assignment]
 
 
 def arm_postgres() -> None:
@@ -235,6 +248,7 @@ OUTPUTS = {
     "append-partitioned": (sinks.delta_append(table, partition_by=["k"]),),
     "append-spark": (sinks.delta_append(table),),
     "merge": (sinks.delta_merge(table, keys=["k"], newest="id"),),
+    "merge-large": (sinks.delta_merge(table, keys=["k"], newest="id"),),
     "merge-spark": (sinks.delta_merge(table, keys=["k"], newest="id"),),
     "stateful": (sinks.delta_merge(table, keys=["k"]),),
     "outputs": (

@@ -10,6 +10,7 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.adapters.postgres_driving import Desk, Driver
+from tests.measuring import measure_before
 
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.examples.database import Database
@@ -48,6 +49,7 @@ def desk(database: Database) -> Desk:
 @pytest.fixture(params=["by the driver", "by the executors"])
 def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     chosen = str(request.param)
+    measure_before(monkeypatch)
     if chosen == "by the executors":
         monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
     return chosen

@@ -17,7 +17,7 @@ ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFi
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
-@pytest.mark.parametrize("sink", ["append", "merge"])
+@pytest.mark.parametrize("sink", ["append", "merge", "merge-large"])
 @pytest.mark.parametrize("name", [S3, HDFS])
 def test_killed_after_the_sinks_commit(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, sink: str

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -64,10 +65,13 @@ class Place:
         function: Callable[[DataFrame], object] = lambda rows: rows,
         schema: str = SCHEMA,
         output_mode: str = "append",
+        **options: str,
     ) -> Pipeline:
         """A pipeline of one job from the landing directory."""
         declared = Pipeline("test", checkpoints=str(self.home / "checkpoints"))
-        landing = sources.files(str(self.home / "landing"), format="json", schema=schema)
+        landing = sources.files(
+            str(self.home / "landing"), format="json", schema=schema, options=options
+        )
         outputs = writes or (self.append(),)
         declared.job("job", reads=landing, writes=outputs, output_mode=output_mode)(function)
         return declared
@@ -419,6 +423,54 @@ def test_several_outputs_with_the_users_own_function(place: Place) -> None:
     place.run(declared)
     assert seen == [(0, 10)]
     assert place.ids() == list(range(10))
+
+
+PARTIAL: dict[str, Callable[[Place], holdfast.model.definition.Output]] = {
+    "no rows": lambda place: place.append(select=lambda rows: rows.where("false")),
+    "the first row": lambda place: place.append(select=lambda rows: rows.limit(1)),
+    "no rows to merge": lambda place: sinks.delta_merge(
+        str(place.home / "table"), keys=["k"], select=lambda rows: rows.limit(0)
+    ),
+    "a function that takes nothing": lambda _: sinks.foreach_batch(lambda _rows, _batch: None),
+    "a function that takes one row": lambda _: sinks.foreach_batch(lambda rows, _: rows.show(1)),
+}
+
+
+@pytest.mark.parametrize("output", [pytest.param(one, id=name) for name, one in PARTIAL.items()])
+def test_state_moves_whatever_an_output_takes_of_the_rows(
+    place: Place, output: Callable[[Place], holdfast.model.definition.Output]
+) -> None:
+    def count(rows: DataFrame) -> DataFrame:
+        return rows.withColumn("k", F.col("id") % 3).groupBy("k").count()
+
+    for names in (("a.json", "b.json"), ("c.json",)):
+        for name in names:
+            place.land(name, 0, 10)
+        declared = place.pipeline(
+            output(place), function=count, output_mode="update", maxFilesPerTrigger="1"
+        )
+        place.run(declared)
+    state = place.spark.read.format("statestore").load(str(place.checkpoint))
+    counts = state.selectExpr("key.k", "value.count").collect()
+    assert sorted(map(tuple, counts)) == [(0, 12), (1, 9), (2, 9)]
+
+
+def test_one_output_of_a_stateless_job_is_not_cached(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the first batch of a start, whose number of rows nobody knows."""
+    cached: list[DataFrame] = []
+    persist = DataFrame.persist
+
+    def persist_and_tell(rows: DataFrame, *levels: StorageLevel) -> DataFrame:
+        cached.append(rows)
+        return persist(rows, *levels)
+
+    monkeypatch.setattr(DataFrame, "persist", persist_and_tell)
+    place.land("a.json", 0, 10)
+    place.run(place.pipeline(place.append(select=lambda rows: rows.where("id < 5"))))
+    assert place.ids() == list(range(5))
+    assert not cached
 
 
 def test_a_function_that_returns_no_dataframe(place: Place) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from holdfast.errors import FunctionResultInvalid
-from holdfast.model.batch import Batch, LedgerKey, Life, Unknown, ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Life, ledger_key
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
@@ -32,6 +32,7 @@ from holdfast.model.definition import (
 from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.run.batch import OffsetReader
 from holdfast.run.own_offsets import OwnOffsets
+from holdfast.sinks import caching
 from holdfast.sinks.contract import Decision, LedgeredSink
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
 from holdfast.sources import open as sources
@@ -121,9 +122,6 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
     return result
 
 
-_MORE_PARTITIONS_THAN_ANY = 1_000_000
-
-
 def session_of(job: Job, spark: "SparkSession") -> "SparkSession":
     """The session, or a copy of it with the job's own settings."""
     if not job.settings:
@@ -147,7 +145,6 @@ class BatchWriter:
         self._outputs = outputs
         self._offsets = offsets
         self._own = OwnOffsets()
-        self._sized = False
         self._stopping = threading.Event()
         self.failure: Exception | None = None
 
@@ -170,23 +167,23 @@ class BatchWriter:
             raise
 
     def _write(self, rows: DataFrame, batch: Batch) -> None:
-        unsized = isinstance(batch.expected_rows, Unknown) and not self._sized
-        if len(self._outputs) == 1 and not unsized:
+        """Give the batch to every output, running its plan once.
+
+        One output that writes its rows as they are runs the plan by writing. Everything else may
+        leave some of the plan out: a `select` that keeps few rows or none, a function of the user
+        that looks at the first row only. State that the plan did not move in full poisons the
+        checkpoint, so a stateful plan is then run and cached before. Several outputs always share
+        one cache, also of a stateless plan: they must get the same rows, and their sum must not
+        read the source once per output. The cache lies on the executors and their disks.
+        """
+        if len(self._outputs) == 1 and (_runs_all(self._outputs[0]) or not _has_state(rows)):
             if not self._give(self._outputs[0], rows, batch):
                 _run_plan(rows)
             return
-        # Cached, so that several outputs, or a count before the write, run the plan once: a
-        # second run of a stateful plan is waste, and none at all poisons the checkpoint.
-        # Coalesced into more partitions than there are, which changes nothing but this: Spark
-        # cannot cache rows whose sort order names columns that the batch no longer has.
-        rows = rows.coalesce(_MORE_PARTITIONS_THAN_ANY).persist()
-        try:
-            sized = replace(batch, expected_rows=rows.count())
-            wrote = [self._give(output, rows, sized) for output in self._outputs]
-        finally:
-            rows.unpersist()
-        # A sink that has skipped the batch has not seen how large it was.
-        self._sized = all(wrote)
+        with caching.cached(rows) as held:
+            counted = replace(batch, expected_rows=held.count())
+            for output in self._outputs:
+                self._give(output, held, counted)
 
     def _give(self, output: OpenOutput, rows: DataFrame, batch: Batch) -> bool:
         """Give the batch to one output; says whether its plan was run."""
@@ -196,6 +193,16 @@ class BatchWriter:
         if isinstance(output.output.sink, ForeachBatch):
             output.output.sink.function(selected, batch.id)
         return True
+
+
+def _runs_all(output: OpenOutput) -> bool:
+    """Whether writing to the output runs the plan of the job's result in full."""
+    return output.ledgered is not None and output.output.select is None
+
+
+def _has_state(rows: DataFrame) -> bool:
+    """Whether the plan of a batch moves state, by the RDDs that it consists of."""
+    return "StateStore" in rows._jdf.queryExecution().toRdd().toDebugString()  # noqa: SLF001
 
 
 def _run_plan(rows: DataFrame) -> None:

@@ -1,50 +1,130 @@
-"""Which batches the driver may collect, and which the executors write."""
+"""Which batches the driver may collect, and which the executors write.
 
+A driver that collects too much is killed, and a driver that would collect the same batch again is
+killed again after every restart. So a batch counts as small only if batches of its kind were
+measured in this process and were small enough:
+
+    rows     the offsets count the rows that the batch reads (Kafka)
+    bytes    Spark knows how many bytes the batch reads (files, Delta)
+    nothing  the batch reads nothing, or nobody knows how much: closing windows, other sources
+
+For the first two, the worst measured ratio of what came out to what went in is the forecast. For
+the third there is no ratio: what came out last time may grow by `_GROWTH` at most. A batch without
+rows says nothing about the next one of the third kind.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from holdfast.model.batch import Batch, Unknown
+from holdfast.sinks import caching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SMALL_ROWS = 200_000
 SMALL_BYTES = 64 << 20
-_GUESSED_BYTES_A_ROW = 1_000.0
+GUESSED_BYTES_PER_ROW = 1_000
+EXPANSION = 4
+"""How much larger rows may be in Arrow than in Parquet files and in Spark's cache."""
+_GUESSED_BYTES_PER_BYTE = 16.0
+_GROWTH = 16
+_REMEMBERED = 20
+_NO_INPUT = 16
+_NO_ESTIMATE = 1 << 60
+
+
+class Kind(StrEnum):
+    """What is known about a batch before it runs."""
+
+    ROWS = "rows"
+    BYTES = "bytes"
+    NOTHING = "nothing"
+
+
+class Verdict(StrEnum):
+    """How large a batch is going to be."""
+
+    SMALL = "small"
+    LARGE = "large"
+    UNMEASURED = "unmeasured"
+    """Its input is small, and how much its job makes of it was not measured yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """What a batch reads, in rows or bytes."""
+
+    kind: Kind
+    amount: int
+    known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """What one batch made of each row or byte that it read."""
+
+    rows: float
+    size: float
 
 
 class BatchSize:
     """Which batches are small enough for the driver's memory.
 
-    Rows that the offsets promise decide; where they promise nothing, the batch before does; and
-    where there is none, the batch counts as large. `most_rows` is for sinks where the executors
-    are the faster way from so many rows on; for the others only memory decides.
+    `most_rows` is for sinks where the executors are faster from that many rows on; for the others
+    only memory decides.
     """
 
     def __init__(self, *, most_rows: int | None = None) -> None:
         self._most_rows = most_rows
-        self._rows: int | None = None
-        self._bytes_a_row = _GUESSED_BYTES_A_ROW
+        self._seen: dict[Kind, deque[Ratio]] = {kind: deque(maxlen=_REMEMBERED) for kind in Kind}
+        self._plan_bytes = _NO_ESTIMATE
         self._too_much = False
 
-    def saw(self, batch: Batch, rows: int, size: int) -> None:
-        """Remember what the last batch turned out to be."""
-        self._rows = rows
-        # Of the rows that were promised or those that came, the fewer: a job that makes many rows
-        # of one makes many of the next, too; one that drops most of them may drop none next time.
-        promised = rows if isinstance(batch.expected_rows, Unknown) else batch.expected_rows
-        fewer = min(rows, promised)
-        self._bytes_a_row = size / fewer if fewer else self._bytes_a_row
+    def judge(self, batch: Batch, rows: "DataFrame") -> Verdict:
+        """Say how large the batch is going to be."""
+        if isinstance(batch.expected_rows, Unknown):
+            self._plan_bytes = caching.plan_bytes(rows)
+        given = _input(batch, self._plan_bytes)
+        seen = self._seen[given.kind]
+        if not seen:
+            return self._judge_input(given)
+        amount = _GROWTH if given.kind is Kind.NOTHING else given.amount
+        rows_to_come = amount * max(ratio.rows for ratio in seen)
+        bytes_to_come = amount * max(ratio.size for ratio in seen)
+        if not self._too_much and self._fits(rows_to_come, bytes_to_come):
+            return Verdict.SMALL
+        # Each batch that is too large wears the evidence down, so that a single odd batch does
+        # not decide for ever.
+        seen.popleft()
+        return Verdict.LARGE
 
-    def small(self, batch: Batch) -> bool:
+    def small(self, batch: Batch, rows: "DataFrame") -> bool:
         """Whether the driver may collect this batch."""
-        expected = batch.expected_rows
-        rows = self._rows if isinstance(expected, Unknown) else expected
-        if rows is None or self._too_much:
-            return False
-        few = self._most_rows is None or rows <= self._most_rows
-        return few and rows * self._bytes_a_row <= SMALL_BYTES
+        return self.judge(batch, rows) is Verdict.SMALL
+
+    def saw(self, batch: Batch, count: int, size: int) -> None:
+        """Remember what the batch that was judged last turned out to be."""
+        given = _input(batch, self._plan_bytes)
+        match given.kind:
+            case Kind.ROWS:
+                # A job that drops most of its rows may drop none next time.
+                fewer = min(count, given.amount)
+                per_row = size / fewer if fewer else GUESSED_BYTES_PER_ROW
+                self._remember(given, max(1.0, count / given.amount), per_row)
+            case Kind.BYTES:
+                # The same for bytes, within limits: Spark multiplies the sides of a join, so that
+                # little may come out of very many bytes.
+                per_byte = size / given.amount if count else _GUESSED_BYTES_PER_BYTE
+                floor = min(1.0, per_byte * _GROWTH)
+                self._remember(given, count / given.amount, max(floor, per_byte))
+            case Kind.NOTHING:
+                if count:
+                    self._remember(given, count, size)
 
     def collected(self, batch: Batch, rows: "DataFrame") -> pa.Table:
         """The rows on the driver; if they turn out too many for it, later batches are not tried.
@@ -57,3 +137,41 @@ class BatchSize:
         self._too_much = False
         self.saw(batch, table.num_rows, table.nbytes)
         return table
+
+    def measure(self, batch: Batch, held: "DataFrame") -> Verdict:
+        """Count cached rows of the batch that was judged last, and say whether they are small."""
+        count = held.count()
+        size = caching.plan_bytes(held) * EXPANSION
+        if not self._too_much and self._fits(count, size):
+            return Verdict.SMALL
+        self.saw(batch, count, size)
+        return Verdict.LARGE
+
+    def _remember(self, given: Input, rows: float, size: float) -> None:
+        self._seen[given.kind].append(Ratio(rows=rows, size=size))
+
+    def _judge_input(self, given: Input) -> Verdict:
+        most = {
+            Kind.ROWS: SMALL_ROWS if self._most_rows is None else self._most_rows,
+            Kind.BYTES: SMALL_BYTES,
+            Kind.NOTHING: 0,
+        }[given.kind]
+        fits = given.known and given.amount <= most
+        return Verdict.UNMEASURED if fits else Verdict.LARGE
+
+    def _fits(self, count: float, size: float) -> bool:
+        few = self._most_rows is None or count <= self._most_rows
+        return few and size <= SMALL_BYTES
+
+
+def _input(batch: Batch, plan_bytes: int) -> Input:
+    """What the batch reads: by its offsets, or else by Spark's statistics of its plan."""
+    expected = batch.expected_rows
+    if not isinstance(expected, Unknown):
+        kind = Kind.ROWS if expected else Kind.NOTHING
+        return Input(kind=kind, amount=expected, known=True)
+    if plan_bytes >= _NO_ESTIMATE:
+        return Input(kind=Kind.NOTHING, amount=0, known=False)
+    if plan_bytes <= _NO_INPUT:
+        return Input(kind=Kind.NOTHING, amount=0, known=True)
+    return Input(kind=Kind.BYTES, amount=plan_bytes, known=True)

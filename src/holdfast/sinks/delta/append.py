@@ -61,12 +61,13 @@ class DeltaAppendSink:
     def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         store = self._ledgered.store
-        if self._size.small(batch):
+        if self._size.small(batch, rows):
             collected = self._size.collected(batch, rows)
             data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
             return parquet.by_driver(store, folder, data, head.partition_by)
         files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
-        self._size.saw(batch, sum(file.rows for file in files), sum(file.size for file in files))
+        stored = sum(file.size for file in files)
+        self._size.saw(batch, sum(file.rows for file in files), stored * batch_size.EXPANSION)
         return files
 
     def _evolve(self, head: Head, rows: "StructType") -> Head:

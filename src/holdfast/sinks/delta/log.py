@@ -89,6 +89,29 @@ class LogTail:
             head.partition_by,
             files,
         )
+        return self._create(head, batch, text)
+
+    def commit_merge(
+        self, head: Head, batch: Batch, actions: Sequence[Mapping[str, object]]
+    ) -> bool:
+        """Commit added and removed files with the ledger; False if another writer was first."""
+        now = time.time_ns() // 1_000_000
+        info = {
+            "timestamp": now,
+            "operation": "MERGE",
+            "operationParameters": {},
+            "readVersion": head.version,
+            "isBlindAppend": False,
+            "engineInfo": f"holdfast/{VERSION}",
+            ledger.KEY: ledger.of_batch(batch, self._app_id),
+        }
+        version = ledger.pack(batch.life.epoch, batch.id)
+        transaction = {"appId": self._app_id, "version": version, "lastUpdated": now}
+        lines = [{"commitInfo": info}, {"txn": transaction}, *actions]
+        text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+        return self._create(head, batch, text.encode())
+
+    def _create(self, head: Head, batch: Batch, text: bytes) -> bool:
         if not exclusive.create(self._store, path(head.version + 1), text):
             return False
         self._end = text[-_END_BYTES:]

@@ -1,34 +1,37 @@
 """The Delta merge sink: upsert by key, newest wins.
 
-    matched, newer or no `newest` column    the row is replaced
+    matched, newer or no `newest` column    the columns of the rows are replaced
     matched, not newer                      the row stays
-    not matched                             the row is added
+    not matched                             the row is added; columns that it lacks are null
 
-Keys match as `IS NOT DISTINCT FROM`, so that a null key is a key like any other. Small batches
-into tables of moderate size are merged by delta-rs on the driver; otherwise by Spark's MERGE.
-delta-rs was faster at every size measured (`make bench`, 100,000 to 5 million rows in the table,
-1,000 to 200,000 in the batch); what bounds it is the driver's memory, not time.
+A row whose `newest` is null never replaces one that has it; of two without it, the incoming one
+counts. `newest.py` says which row of a batch counts, and when keys are equal.
+
+Small batches into tables of moderate size are merged by delta-rs on the driver; otherwise by
+Spark's MERGE. delta-rs was faster at every size measured (`make bench`, 100,000 to 5 million rows
+in the table, 1,000 to 200,000 in the batch); what bounds it is the driver's memory, not time.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from holdfast.errors import SchemaMismatch, SinkRefused
+from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life, Standing
 from holdfast.model.definition import DeltaMerge
-from holdfast.sinks import batch_size, contract
+from holdfast.sinks import batch_size, caching, contract
+from holdfast.sinks.batch_size import BatchSize, Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import ledger, schema
+from holdfast.sinks.delta import merge_by_spark, newest
+from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.append import refused
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
-from holdfast.storage import urls
+from holdfast.sinks.delta.newest import KeyTwice, Rule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,12 +40,7 @@ if TYPE_CHECKING:
 MODERATE_BYTES = 512 << 20
 _ATTEMPTS = 20
 _SIZE_INTERVAL = 20
-_ORDER = "__holdfast_order"
-_TXN_SETTINGS = (
-    "spark.databricks.delta.write.txnAppId",
-    "spark.databricks.delta.write.txnVersion",
-    "spark.databricks.delta.commitInfo.userMetadata",
-)
+_PLAIN = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 
 class DeltaMergeSink:
@@ -51,39 +49,83 @@ class DeltaMergeSink:
     def __init__(self, sink: DeltaMerge, app_id: str, options: Mapping[str, str]) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
-        self._fit = schema.Fit(sink.path)
+        self._size = BatchSize(most_rows=batch_size.SMALL_ROWS)
+        self._fit = schemas.Fit(sink.path)
         self._merges = 0
         self._table_bytes = 0
+        self._paths_are_plain = True
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
-        """Create the table if there is none, and fence older drivers by a commit."""
-        names = {field.name for field in schema.fields}
-        for column in (*self._sink.keys, *(c for c in [self._sink.newest] if c)):
-            if column not in names:
-                raise SchemaMismatch(
-                    f"expected the merge column `{column}` among the rows for"
-                    f" `{self._sink.path}`, found {', '.join(f'`{n}`' for n in sorted(names))}",
-                    hint="name columns of the job's result as `keys` and `newest`",
-                )
+        """Create the table if there is none, and fence older drivers by a commit.
+
+        What a write would refuse about the columns is refused here, before a batch is planned.
+        """
+        table = self._ledgered.place.open()
+        if table is None:
+            self._rule(schema, self._sink.partition_by)
+        else:
+            self._rule(schema, tuple(table.metadata().partition_columns))
+            known = schemas.of_table(table)
+            schemas.fitting(schema, known, self._sink.path)
+            schemas.require_optional(schema, known, self._sink.path)
         self._ledgered.prepare(life, schema, spark)
+        self._require_mergeable(self._ledgered.log.head().table, spark)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Merge the rows with the ledger in one commit."""
         head = self._ledgered.log.head()
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
+        schemas.require_optional(rows.schema, schemas.of_table(head.table), self._sink.path)
         fitted = self._fit.select(head.table, rows)
-        if self._by_driver(head.table, batch):
-            return self._merge_by_driver(head, batch, fitted)
-        return self._merge_by_spark(batch, fitted)
+        rule = self._rule(fitted.schema, head.partition_by)
+        try:
+            return self._merge(head, batch, fitted, rule)
+        except KeyTwice:
+            raise self._ambiguous() from None
 
-    def _by_driver(self, table: deltalake.DeltaTable, batch: Batch) -> bool:
-        if not tables.native_merge(table) or not self._size.small(batch):
+    def _require_mergeable(self, table: deltalake.DeltaTable, spark: "SparkSession") -> None:
+        """Raise where the table takes no updates, or only from a writer that is not safe on S3."""
+        if table.metadata().configuration.get("delta.appendOnly") == "true":
+            raise SinkRefused(
+                "expected a Delta table that takes updates, found `delta.appendOnly` set for"
+                f" `{self._sink.path}`",
+                hint="unset the property, or declare the sink with `delta_append`",
+            )
+        if not tables.native_merge(table):
+            tables.require_exclusive_commits(self._ledgered.place, spark)
+
+    def _rule(self, rows: "StructType", partition_by: tuple[str, ...]) -> Rule:
+        sink = self._sink
+        return newest.decide_rule(rows, sink.keys, sink.newest, partition_by, sink.path)
+
+    def _merge(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
+        """Merge by the driver what was measured as small, and by Spark the rest.
+
+        A batch whose input is small but whose rows were not measured yet is counted first. That
+        costs less than Spark's MERGE, and keeps its rows off the driver.
+        """
+        if not (head.native and self._by_driver(head.table, rule)):
+            return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
+        match self._size.judge(batch, rows):
+            case Verdict.SMALL:
+                return self._merge_by_driver(head, batch, rows, rule)
+            case Verdict.LARGE:
+                merged = merge_by_spark.merge(self._ledgered, batch, rows, rule)
+                self._size.saw(batch, merged.rows, merged.size)
+                return merged.decision
+            case Verdict.UNMEASURED:
+                with caching.cached(rows) as held:
+                    if self._size.measure(batch, held) is Verdict.SMALL:
+                        return self._merge_by_driver(head, batch, held, rule)
+                    return merge_by_spark.merge(self._ledgered, batch, held, rule).decision
+
+    def _by_driver(self, table: deltalake.DeltaTable, rule: Rule) -> bool:
+        if not (rule.by_driver and self._paths_are_plain and tables.native_merge(table)):
             return False
         if self._merges % _SIZE_INTERVAL == 0:
             sizes = pa.table(self._ledgered.current().get_add_actions()).column("size_bytes")
@@ -91,26 +133,39 @@ class DeltaMergeSink:
         self._merges += 1
         return self._table_bytes <= MODERATE_BYTES
 
-    def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
+    def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
         collected = self._size.collected(batch, rows)
-        newest = self._newest(
-            collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
-        )
-        if newest.num_rows == 0:
+        typed = collected.cast(schemas.arrow_schema(head.table, tuple(collected.column_names)))
+        chosen = newest.choose_by_driver(typed, rule)
+        if chosen.num_rows == 0:
             return self._ledgered.append(head, batch, [])
         for _ in range(_ATTEMPTS):
             # Opened before the look at the ledger: what comes later is a conflict to delta-rs.
             table = self._ledgered.current()
             if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
                 return Decision.SKIP
+            if not _has_plain_paths(table):
+                self._paths_are_plain = False
+                return self._retry_by_spark(batch, rows, rule)
             try:
-                self._execute(table, batch, newest)
+                self._execute(table, batch, chosen, rule)
             except CommitFailedError:
                 continue
-            except (DeltaError, OSError) as error:
+            except DeltaError:
+                return self._retry_by_spark(batch, rows, rule)
+            except OSError as error:
                 raise self._ledgered.place.unavailable(error) from error
             return self._recorded(table, batch)
         raise contract.contended(self._sink.path)
+
+    def _retry_by_spark(self, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
+        """Let Spark merge what delta-rs cannot.
+
+        delta-rs escapes partition values in the names of files, which can then be too long.
+        """
+        if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
+            return Decision.SKIP
+        return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
 
     def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
         """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""
@@ -122,10 +177,10 @@ class DeltaMergeSink:
             return Decision.SKIP
         return self._ledgered.append(head, batch, [])
 
-    def _execute(self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table) -> None:
-        keys = [f'(s."{key}" IS NOT DISTINCT FROM t."{key}")' for key in self._sink.keys]
-        version = self._sink.newest
-        newer = f't."{version}" IS NULL OR s."{version}" > t."{version}"' if version else None
+    def _execute(
+        self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table, rule: Rule
+    ) -> None:
+        keys = [f"({_sql('s', k)} IS NOT DISTINCT FROM {_sql('t', k)})" for k in rule.keys]
         (
             table.merge(
                 rows,
@@ -135,85 +190,42 @@ class DeltaMergeSink:
                 commit_properties=self._ledgered.properties(batch),
                 post_commithook_properties=tables.NO_HOOKS,
             )
-            .when_matched_update_all(predicate=newer)
+            .when_matched_update_all(predicate=_newer(rows, rule.newest))
             .when_not_matched_insert_all()
             .execute()
         )
 
-    def _newest(self, rows: pa.Table) -> pa.Table:
-        """One row a key: the newest, or the only one where nothing says which is newer."""
-        ordered = self._oldest_first(rows) if self._sink.newest else rows
-        order = pa.array(range(rows.num_rows), pa.int64())
-        last = (
-            ordered.select(list(self._sink.keys))
-            .append_column(_ORDER, order)
-            .group_by(list(self._sink.keys))
-            .aggregate([(_ORDER, "max")])
-        )
-        if not self._sink.newest and last.num_rows < rows.num_rows:
-            raise self._ambiguous(rows.num_rows - last.num_rows)
-        return ordered.take(last.column(f"{_ORDER}_max"))
-
-    def _oldest_first(self, rows: pa.Table) -> pa.Table:
-        """A row that does not say how new it is counts as the oldest, as in Spark's max_by."""
-        version = rows.column(self._sink.newest)
-        keys = pa.table({"said": pc.is_valid(version), "version": version})
-        return rows.take(pc.sort_indices(keys, [("said", "ascending"), ("version", "ascending")]))
-
-    def _merge_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
-        from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
-        from pyspark.errors import PySparkException  # noqa: PLC0415
-
-        spark = rows.sparkSession
-        tables.require_exclusive_commits(self._ledgered.place, spark)
-        values = (
-            self._ledgered.app_id,
-            str(ledger.pack(batch.life.epoch, batch.id)),
-            ledger.of_batch(batch, self._ledgered.app_id),
-        )
-        condition = " AND ".join(f"s.`{key}` <=> t.`{key}`" for key in self._sink.keys)
-        version = self._sink.newest
-        newer = f"t.`{version}` IS NULL OR s.`{version}` > t.`{version}`" if version else None
-        for setting, value in zip(_TXN_SETTINGS, values, strict=True):
-            spark.conf.set(setting, value)
-        try:
-            (
-                DeltaTable.forPath(spark, urls.for_spark(self._sink.path))
-                .alias("t")
-                .merge(self._newest_by_spark(rows).alias("s"), condition)
-                .whenMatchedUpdateAll(newer)
-                .whenNotMatchedInsertAll()
-                .execute()
-            )
-        except PySparkException as error:
-            raise refused(self._sink.path, error) from error
-        finally:
-            # Unset, or the next write would pass for the same transaction.
-            for setting in _TXN_SETTINGS:
-                spark.conf.unset(setting)
-        decision = self._ledgered.verify(batch)
-        self._size.saw(batch, _source_rows(self._ledgered.current()), 0)
-        return decision
-
-    def _newest_by_spark(self, rows: "DataFrame") -> "DataFrame":
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
-
-        if not self._sink.newest:
-            return rows
-        newest = F.max_by(F.struct(*rows.columns), F.col(self._sink.newest))
-        grouped = rows.groupBy(*self._sink.keys).agg(newest.alias("newest"))
-        return grouped.select("newest.*")
-
-    def _ambiguous(self, surplus: int) -> SinkRefused:
+    def _ambiguous(self) -> SinkRefused:
         return SinkRefused(
-            f"expected each key once a batch for `{self._sink.path}`, found {surplus} rows more"
-            " than keys, and no column says which is newer",
+            f"expected each key once per batch for `{self._sink.path}`, found a key more than"
+            " once, and no column says which row is newer",
             hint='declare it: `delta_merge(path, keys=[…], newest="event_time")`',
         )
 
 
-def _source_rows(table: deltalake.DeltaTable) -> int:
-    """How many rows the last merge was given, by the metrics in its commit."""
-    metrics = table.history(1)[0].get("operationMetrics")
-    rows = metrics.get("numSourceRows") if isinstance(metrics, dict) else None
-    return int(rows) if rows is not None else batch_size.SMALL_ROWS + 1
+def _has_plain_paths(table: deltalake.DeltaTable) -> bool:
+    """Whether every writer writes the paths of the table's files in the same way.
+
+    delta-rs escapes paths differently than Spark. If it removes a file that Spark has added under
+    a path with other characters, Spark keeps the file, and with it the rows that were replaced.
+    """
+    paths = pa.table(table.get_add_actions()).column("path").to_pylist()
+    return all(_PLAIN.fullmatch(path) for path in paths)
+
+
+def _sql(table: str, name: str) -> str:
+    """A column in the words of delta-rs."""
+    escaped = name.replace('"', '""')
+    return f'{table}."{escaped}"'
+
+
+def _newer(rows: pa.Table, column: str | None) -> str | None:
+    """When an incoming row replaces the table's.
+
+    Zero is added to floating numbers because delta-rs takes 0.0 for newer than -0.0.
+    """
+    if column is None:
+        return None
+    zero = " + 0.0" if pa.types.is_floating(rows.schema.field(column).type) else ""
+    ours, theirs = _sql("s", column), _sql("t", column)
+    return f"{theirs} IS NULL OR ({ours}{zero}) > ({theirs}{zero})"

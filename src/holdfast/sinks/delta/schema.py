@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
+_FILLED = ("delta.generationExpression", "delta.identity", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+
 
 class Fit:
     """How the rows of one job fit one table; worked out again only when either changes."""
@@ -32,7 +34,7 @@ class Fit:
             self._columns
         ):
             return rows
-        return rows.select([rows[own].alias(name) for own, name in self._columns.items()])
+        return rows.select([rows[f"`{own}`"].alias(name) for own, name in self._columns.items()])
 
 
 def of_table(table: deltalake.DeltaTable) -> "StructType":
@@ -85,6 +87,22 @@ def _shape(kind: object) -> object:
     if isinstance(kind.get("fields"), list):
         shape["fields"] = [_shape(field) for field in kind["fields"]]
     return shape
+
+
+def require_optional(rows: "StructType", table: "StructType", path: str) -> None:
+    """Raise SchemaMismatch where the rows lack a column that the table cannot leave empty."""
+    given = {field.name.lower() for field in rows.fields}
+    for field in table.fields:
+        if field.name.lower() in given:
+            continue
+        filled = [key for key in field.metadata or {} if key.startswith(_FILLED)]
+        if filled or not field.nullable:
+            why = "which the table fills by a rule" if filled else "which must not be null"
+            raise SchemaMismatch(
+                f"expected column `{field.name}` of the Delta table `{path}`, {why}, among the"
+                " rows, found it missing",
+                hint=f"add `{field.name}` to the job's result",
+            )
 
 
 def arrow_schema(table: deltalake.DeltaTable, columns: tuple[str, ...]) -> pa.Schema:

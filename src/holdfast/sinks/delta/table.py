@@ -137,16 +137,21 @@ def _nullable(kind: object) -> object:
     }
 
 
+def has_exclusive_commits(place: Place, spark: "SparkSession") -> bool:
+    """Whether of two commits of one version by Spark's Delta writer the second fails."""
+    if not urls.is_s3(place.path):
+        return True
+    chosen = (f"spark.delta.logStore.{name}" for name in ("class", "s3a.impl", "s3.impl"))
+    return any(spark.conf.get(key, None) for key in chosen)
+
+
 def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
     """Raise where Spark's Delta writer would not notice that another writer was first.
 
     On S3 its default log store overwrites: two drivers could both commit one version, and the
     fence would not hold. holdfast's own commits and delta-rs's are conditional there.
     """
-    if not urls.is_s3(place.path):
-        return
-    chosen = (f"spark.delta.logStore.{name}" for name in ("class", "s3a.impl", "s3.impl"))
-    if any(spark.conf.get(key, None) for key in chosen):
+    if has_exclusive_commits(place, spark):
         return
     raise SinkRefused(
         f"expected commits to `{place.path}` that only one writer can make, found that this one"

@@ -147,7 +147,7 @@ class LedgeredTable:
                 return Decision.SKIP
             fit = self._rows.fitting(connection, rows.schema, self._found(connection))
             selected = fit.select(rows)
-            if self._size.small(batch):
+            if self._size.small(batch, selected):
                 return self._write_collected(
                     connection, batch, fit, self._size.collected(batch, selected)
                 )

@@ -1,0 +1,228 @@
+"""Merges into Delta by delta-rs and by Spark: one table, whichever way a batch went."""
+
+import dataclasses
+from pathlib import Path
+from random import Random
+
+import deltalake
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
+from tests import delta_cases
+from tests.adapters.test_delta_merge import NEWEST
+from tests.merging import MergeCase, Merger, draw_case, force, run_case
+
+from holdfast.errors import SchemaMismatch, SinkRefused
+from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import table as tables
+
+pytestmark = pytest.mark.spark
+
+CASES = 12
+LONG_CASES = 500
+
+
+def case_of(rows: str, *, keys: tuple[str, ...], newest: str | None = None) -> MergeCase:
+    """A case without batches: what the sink is declared with."""
+    schema = T.DataType.fromDDL(rows)
+    assert isinstance(schema, T.StructType)
+    return MergeCase(
+        table=schema,
+        rows=schema,
+        keys=keys,
+        newest=newest,
+        partition_by=(),
+        zone="UTC",
+        aside=False,
+        batches=[],
+        verdicts=[],
+    )
+
+
+def held(spark: SparkSession, path: Path) -> list[tuple[object, ...]]:
+    rows = spark.read.format("delta").load(str(path)).collect()
+    return sorted((tuple(row) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_drawn_merges_leave_what_the_rules_say(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    case = draw_case(Random(seed))
+    found, wanted = run_case(spark, tmp_path / "table", case, monkeypatch)
+    assert found == wanted, case
+
+
+@pytest.mark.prove
+@pytest.mark.slow
+@pytest.mark.timeout(7_200)
+def test_many_drawn_merges_leave_what_the_rules_say(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(CASES, LONG_CASES):
+        case = draw_case(Random(seed))
+        found, wanted = run_case(spark, tmp_path / f"table-{seed}", case, monkeypatch)
+        assert found == wanted, (seed, case)
+
+
+def test_the_newest_wins_by_spark_as_by_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cases of the driver's path, all in one table: a key of its own for each case."""
+    force(monkeypatch, Verdict.LARGE)
+    case = case_of(
+        "case string, key string, at long, value string", keys=("case", "key"), newest="at"
+    )
+    merger = Merger(tmp_path / "table", case)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    for number in range(max(len(batches) for batches, _ in NEWEST.values())):
+        rows = [
+            (name, *row)
+            for name, (batches, _) in NEWEST.items()
+            for row in (batches[number] if number < len(batches) else ())
+        ]
+        merger.write(number, spark.createDataFrame(rows, case.rows))
+    wanted = [(name, *row) for name, (_, rows) in NEWEST.items() for row in rows]
+    assert held(spark, tmp_path / "table") == sorted(wanted, key=repr)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_key_twice_without_a_rule_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    force(monkeypatch, verdict)
+    case = case_of("k long, v string", keys=("K",))
+    merger = Merger(tmp_path / "table", case)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    twice = spark.createDataFrame([(None, "x"), (None, "y")], case.rows)
+    with pytest.raises(SinkRefused, match="a key more than once"):
+        merger.write(0, twice)
+    assert held(spark, tmp_path / "table") == []
+    assert merger.write(0, twice.limit(1)) is Decision.WRITE
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_columns_that_the_rows_lack_stay_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    force(monkeypatch, verdict)
+    path = tmp_path / "table"
+    spark.createDataFrame([(1, "a", "w")], "k long, v string, w string").write.format("delta").save(
+        str(path)
+    )
+    case = case_of("v string, k long", keys=("k",))
+    merger = Merger(path, case)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    merger.write(0, spark.createDataFrame([("b", 1), ("b", 2)], case.rows))
+    assert held(spark, path) == [(1, "b", "w"), (2, "b", None)]
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ("k long, w string NOT NULL", "must not be null"),
+        ("k long, w string GENERATED ALWAYS AS (CAST(k AS STRING))", "fills by a rule"),
+        ("k long, w long GENERATED ALWAYS AS IDENTITY", "fills by a rule"),
+        ("k long, w string DEFAULT 'x'", "fills by a rule"),
+        ("k string, v string", "as string"),
+        ("k long", "found `v` string"),
+    ],
+)
+def test_rows_that_cannot_be_merged_are_refused_before_a_batch(
+    spark: SparkSession, tmp_path: Path, table: str, found: str
+) -> None:
+    columns = table if "v string" in table or table == "k long" else f"{table}, v string"
+    properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/table` ({columns}) USING delta {properties}")
+    version = deltalake.DeltaTable(tmp_path / "table").version()
+    case = case_of("k long, v string", keys=("k",))
+    with pytest.raises(SchemaMismatch, match=found):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+    assert deltalake.DeltaTable(tmp_path / "table").version() == version
+
+
+@pytest.mark.parametrize("kind", ["map<int, int>", "array<map<int, int>>", "variant"])
+@pytest.mark.parametrize("newest", [True, False])
+def test_columns_that_cannot_be_compared_are_refused(
+    spark: SparkSession, tmp_path: Path, kind: str, *, newest: bool
+) -> None:
+    case = case_of(f"k long, m {kind}", keys=("k",), newest="m")
+    if not newest:
+        case = dataclasses.replace(case, keys=("m",), newest=None)
+    with pytest.raises(SchemaMismatch, match="can be compared"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+    assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.parametrize(("column", "value"), [("é", "x"), ("p", "é")])
+def test_delta_rs_replaces_no_file_whose_path_it_writes_differently(
+    spark: SparkSession, tmp_path: Path, column: str, value: str
+) -> None:
+    """Spark would keep the file, and the row that was replaced with it."""
+    rows = f"k long, `{column}` string, v string"
+    case = dataclasses.replace(case_of(rows, keys=("k",)), partition_by=(column,))
+    path = tmp_path / "table"
+    first = spark.createDataFrame([(1, value, "a")], case.rows)
+    first.write.format("delta").partitionBy(column).save(str(path))
+    merger = Merger(path, case)
+    merger.prepare(first)
+    for number, text in enumerate("bc"):
+        merger.write(number, spark.createDataFrame([(1, value, text)], case.rows))
+        assert held(spark, path) == [(1, value, text)]
+
+
+def test_a_table_that_takes_no_updates_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    properties = {"delta.appendOnly": "true"}
+    case = case_of("k long, v string", keys=("k",))
+    spark.sql(delta_cases.create_table_sql(f"{tmp_path}/table", case.rows, (), properties))
+    with pytest.raises(SinkRefused, match="takes updates"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+
+
+@pytest.mark.parametrize("feature", ["enableDeletionVectors", "enableChangeDataFeed"])
+def test_a_table_that_only_spark_may_merge_into_needs_its_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str
+) -> None:
+    """Refused at the start, not with a batch planned."""
+    case = case_of("k long, v string", keys=("k",))
+    table = delta_cases.create_table_sql(
+        f"{tmp_path}/table", case.rows, (), {f"delta.{feature}": "true"}
+    )
+    spark.sql(table)
+    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: False)
+    with pytest.raises(SinkRefused, match="only one writer can make"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+
+
+def test_a_partition_column_that_sparks_merge_cannot_name_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = dataclasses.replace(case_of("k long, `a.b` long", keys=("k",)), partition_by=("a.b",))
+    with pytest.raises(SchemaMismatch, match="without dots"):
+        Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_names_of_any_spelling(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    """Keys in another case than the rows, the rows in another case than the table."""
+    force(monkeypatch, verdict)
+    path = tmp_path / "table"
+    names = ["Dot.Ted", 'say"x"', "it's", "_row", "__x", "é", "1st"]
+    schema = T.StructType([T.StructField(name, T.LongType()) for name in names])
+    spark.sql(delta_cases.create_table_sql(str(path), schema))
+    rows = T.StructType([T.StructField(name.upper(), T.LongType()) for name in reversed(names)])
+    case = dataclasses.replace(
+        case_of("a long", keys=()),
+        rows=rows,
+        keys=tuple(name.lower() for name in names[:5]),
+        newest=names[6].swapcase(),
+    )
+    merger = Merger(path, case)
+    merger.prepare(spark.createDataFrame([], rows))
+    for number, newest in enumerate((1, 3, 2)):
+        given = spark.createDataFrame([(newest, number, 0, 0, 0, 0, 0)], rows)
+        assert merger.write(number, given) is Decision.WRITE
+    assert held(spark, path) == [(0, 0, 0, 0, 0, 1, 3)]
