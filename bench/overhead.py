@@ -21,6 +21,7 @@ from holdfast.run import lease
 from holdfast.run.batch import OffsetReader
 from holdfast.run.records import Recorder, RunLog
 from holdfast.sinks.delta import parquet
+from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.storage import open_store
 
@@ -48,7 +49,7 @@ def overhead(home: Path) -> list[Result]:
     costs: list[float] = []
     for number in range(OLD + WINDOW):
         _plan(home / "job", number)
-        files = parquet.by_driver(table.store, f"batch-{number}", rows, ())
+        files = parquet.by_driver(table.store, f"batch-{number}", rows, pa.table({}), Layout())
         started = time.perf_counter()
         _commit(reader, table, BatchId(number), files)
         recorder.submit(lambda number=number: _event(log, number))  # type: ignore[misc]

@@ -30,7 +30,8 @@ ODD_NAMES = (
 
 _TEXTS = (
     "", "plain", "two words", "a/b", "a%2Fb", "100%", "k=v", "a#b?c", "é", "日本 🚀", "it's",
-    'say "x"',     "back\\slash", "[x]{y}^z*", "a:b", ".", "..", "tab\tnew\nline", "~", "+", "__x__", "x.parquet",
+    'say "x"', "back\\slash", "[x]{y}^z*", "a:b", ".", "..", "tab\tnew\nline", "~", "+", "__x__",
+    "x.parquet",
     "_hidden", ".dot", "null", "__HIVE_DEFAULT_PARTITION__ ", " spaces ", "n" * 60, "true", "1.0",
     "é" * 33, "😀" * 33, "\U0010ffff" * 33,
 )  # fmt: skip

@@ -78,7 +78,7 @@ class DeltaMergeSink:
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
         fitted = self._fit.select(head.table, rows)
-        if self._by_driver(head.table, batch):
+        if head.native and self._by_driver(head.table, batch):
             return self._merge_by_driver(head, batch, fitted)
         return self._merge_by_spark(batch, fitted)
 
