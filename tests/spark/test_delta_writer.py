@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own abbreviation
+from tests import twin_totals
 from tests.adapters.delta_driving import Driver
 from tests.delta_twins import Twins, draw_case, partitions_of
 
@@ -27,6 +30,7 @@ from holdfast.storage import Folder, Missing
 pytestmark = pytest.mark.spark
 
 ROWS = 20
+FIRST_LONG_SEED = 1_000
 LARGE, SMALL = 0, 1_000
 
 
@@ -322,3 +326,22 @@ def test_holdfast_writes_what_spark_writes(spark: SparkSession, tmp_path: Path, 
     twins = Twins(spark, draw_case(seed), tmp_path)
     twins.write()
     twins.compare()
+
+
+@pytest.mark.prove
+def test_holdfast_writes_what_spark_writes_for_an_hour(spark: SparkSession, tmp_path: Path) -> None:
+    """Go on from the seed after the last one, for `HOLDFAST_TWIN_SECONDS`; keep the totals."""
+    budget = float(os.environ.get("HOLDFAST_TWIN_SECONDS", "3600"))
+    ends = time.monotonic() + budget
+    while (started := time.monotonic()) < ends:
+        seed = twin_totals.read_total("append").next_seed
+        case = draw_case(FIRST_LONG_SEED + seed)
+        home = tmp_path / str(seed)
+        twins = Twins(spark, case, home)
+        try:
+            twins.write()
+            twins.compare()
+        except AssertionError as error:
+            raise AssertionError(f"{case}: {error}") from error
+        twin_totals.add_case("append", time.monotonic() - started)
+        shutil.rmtree(home)
