@@ -1,5 +1,6 @@
 """The append sink on real Spark: tables that ask much of a writer, and what each item once lost."""
 
+import contextlib
 import datetime as dt
 import json
 import os
@@ -19,7 +20,7 @@ from tests import twin_totals
 from tests.adapters.delta_driving import Driver
 from tests.delta_twins import Twins, draw_case, partitions_of
 
-from holdfast.errors import RowsMiscounted, SinkRefused
+from holdfast.errors import RowsMiscounted, SinkContended, SinkRefused
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, executors
@@ -302,6 +303,22 @@ def test_a_batch_whose_file_was_lost_is_not_committed(
     with pytest.raises(RowsMiscounted):
         executors.write_files(losing, str(path), driver.driver.table.log.head(), rows, Layout())
     assert read(spark, path).count() == 0
+
+
+def test_a_table_that_was_created_again_is_not_written_from_memory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark may remember the table that was at this place before."""
+    path = tmp_path / "t"
+    rows = spark.range(ROWS)
+    Appending(path, rows, LARGE).put(0, rows)
+    shutil.rmtree(path)
+    wider = rows.withColumn("more", F.lit("x"))
+    again = Appending(path, wider, LARGE)
+    with contextlib.suppress(SinkContended):
+        again.put(0, wider)
+    again.put(0, wider)
+    assert read(spark, path).where("more = 'x'").count() == ROWS
 
 
 class Losing:

@@ -41,17 +41,33 @@ def write_files(
     frame = counted._jdf  # noqa: SLF001  PySpark does not pass Delta's writer on
     chosen = {_STATISTICS: "false", **zone_for(head)}
     with settings(spark, chosen):
-        transaction = delta_log(spark, path).startTransaction()
-        if transaction.snapshot().version() < head.version:
-            raise SinkContended(
-                f"Spark sees version {transaction.snapshot().version()} of the Delta table"
-                f" `{path}`, which is already at {head.version}",
-                hint="let the batch run again; nothing of it was written",
-            )
+        log = delta_log(spark, path)
+        transaction = log.startTransaction()
+        _require_same_table(spark, path, head, log, transaction.snapshot())
         actions = transaction.writeFiles(frame)
     written = [_read_action(actions.apply(index).json()) for index in range(actions.size())]
     produced = int(frame.queryExecution().observedMetrics().apply(_COUNT).getLong(0))
     return parquet.read_back(store, path, written, layout), produced
+
+
+def _require_same_table(  # type: ignore[no-untyped-def]
+    spark: "SparkSession",
+    path: str,
+    head: Head,
+    log,  # noqa: ANN001  a Java object
+    snapshot,  # noqa: ANN001  a Java object
+) -> None:
+    """Raise where Spark remembers another table at this place, or an older version of it."""
+    known = snapshot.metadata().id() == str(head.table.metadata().id)
+    if known and snapshot.version() >= head.version:
+        return
+    classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    classes.DeltaLog.invalidateCache(spark._jsparkSession, log.dataPath())  # noqa: SLF001
+    raise SinkContended(
+        f"Spark reads version {snapshot.version()} of the Delta table `{path}`, which is already"
+        f" at {head.version}" + ("" if known else " and was created again"),
+        hint="let the batch run again; nothing of it was written",
+    )
 
 
 def delta_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201

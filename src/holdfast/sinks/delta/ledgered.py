@@ -102,7 +102,7 @@ class LedgeredTable:
         """
         for _ in range(_COMMIT_ATTEMPTS):
             if self.log.commit(head, batch, files):
-                self.checkpoint_log(head.version + 1)
+                self.checkpoint_log(head.version + 1, head.table)
                 return Decision.WRITE
             known, head = head, self.log.head()
             if self.decide(head.standing, batch) is Decision.SKIP:
@@ -127,13 +127,13 @@ class LedgeredTable:
             raise contract.fenced(batch.life, standing.epoch)
         return Decision.WRITE
 
-    def checkpoint_log(self, version: int) -> None:
+    def checkpoint_log(self, version: int, table: deltalake.DeltaTable) -> None:
         """Every so many commits, make a checkpoint of the table's log beside the stream.
 
         A log without checkpoints only costs readers time, so a failure here stops nothing.
         """
         spark = self._spark
-        if spark is None or version % layout.checkpoint_interval(self.log.head().table):
+        if spark is None or version % layout.checkpoint_interval(table):
             return
         if self._checkpointing is None or not self._checkpointing.is_alive():
             self._checkpointing = threading.Thread(
