@@ -39,6 +39,7 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── OffsetsUnreadable             OFFSETS_UNREADABLE
     ├── OffsetsReplaced               OFFSETS_REPLACED
     ├── SinkContended                 SINK_CONTENDED
+    ├── RowsMiscounted                ROWS_MISCOUNTED
     ├── SinkUnavailable               SINK_UNAVAILABLE
     ├── SinkRefused                   SINK_REFUSED
     ├── SchemaMismatch                SCHEMA_MISMATCH
@@ -311,6 +312,14 @@ class SinkContended(HoldfastError):
     """Other writers were faster every time."""
 
     code = "SINK_CONTENDED"
+    exit_code = 3
+    curable_by_restart = True
+
+
+class RowsMiscounted(HoldfastError):
+    """The files of a batch hold fewer or more rows than its plan produced; nothing is committed."""
+
+    code = "ROWS_MISCOUNTED"
     exit_code = 3
     curable_by_restart = True
 

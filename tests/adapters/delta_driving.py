@@ -8,6 +8,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from holdfast.model.batch import Batch, Ends, Life, Written, ledger_key
@@ -16,6 +17,7 @@ from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, Outp
 from holdfast.model.json import Json
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import parquet
+from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 
@@ -25,6 +27,28 @@ SCHEMA = StructType([StructField("id", LongType()), StructField("job", StringTyp
 def offset(batches: int) -> Json:
     """Where so many batches end, as in `checkpoint_files.write`."""
     return {"orders": {"0": batches * 10, "1": batches * 10}}
+
+
+class BareSession:
+    """A session without a JVM, in which nothing is set."""
+
+    @property
+    def sparkContext(self) -> "BareSession":  # noqa: N802  Spark's name
+        return self
+
+    @property
+    def conf(self) -> "BareSession":
+        return self
+
+    def getConf(self) -> "BareSession":  # noqa: N802  Spark's name
+        return self
+
+    def get(self, _: str, default: str | None = None) -> str | None:
+        return default
+
+    @property
+    def _jvm(self) -> object:
+        raise Py4JError("there is no JVM")
 
 
 class Driver:
@@ -50,7 +74,7 @@ class Driver:
         self.written = 0
 
     def start(self) -> "Driver":
-        self.table.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
+        self.table.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
         return self
 
     def batch(self, number: int, digest: str | None = None, begins: Ends | None = None) -> Batch:
@@ -69,7 +93,7 @@ class Driver:
         rows = pa.table({"id": pa.array([number]), "job": pa.array([str(self.life.job)])})
         self.written += 1
         folder = f"{self.life.job}-{self.life.epoch}-{number}-{self.written}"
-        files = parquet.by_driver(self.table.store, folder, rows, ())
+        files = parquet.by_driver(self.table.store, folder, rows, pa.table({}), Layout())
         return self.table.append(head, self.batch(number), files)
 
     def decide(self, number: int, digest: str | None = None) -> Decision:

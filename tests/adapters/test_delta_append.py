@@ -9,7 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from tests.adapters.delta_driving import SCHEMA, Driver
+from tests.adapters.delta_driving import SCHEMA, BareSession, Driver
 
 from holdfast.errors import DriverFenced, SchemaMismatch, SinkContended
 from holdfast.model.definition import DeltaAppend
@@ -46,6 +46,10 @@ class Rows:
     def columns(self) -> list[str]:
         return self._schema.names
 
+    @property
+    def sparkSession(self) -> BareSession:  # noqa: N802  Spark's name
+        return BareSession()
+
     def toArrow(self) -> pa.Table:  # noqa: N802  Spark's name
         self._when_collected()
         row = {"id": 7, "job": "j", "more": "m"}
@@ -59,7 +63,7 @@ class Appending(Driver):
         super().__init__(path, epoch=epoch)
         declared = DeltaAppend(path=str(path), partition_by=(), evolve=evolve, properties={})
         self.sink = DeltaAppendSink(declared, self.app_id, {})
-        self.sink.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
+        self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def put(self, number: int, rows: Rows) -> Decision:
         return self.sink.write(self.batch(number), rows)  # type: ignore[arg-type]

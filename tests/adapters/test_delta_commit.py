@@ -274,23 +274,6 @@ def test_a_batch_that_no_commit_tells_of_is_unknown(path: Path) -> None:
     assert "batch 7" in found.reason
 
 
-@pytest.mark.parametrize(("cleaned", "left"), [("true", 1), ("false", 5)])
-def test_a_log_that_is_not_to_be_cleaned_is_not(path: Path, cleaned: str, left: int) -> None:
-    driver = Driver(path).start()
-    properties = {
-        "delta.enableExpiredLogCleanup": cleaned,
-        "delta.logRetentionDuration": "interval 0 hours",
-    }
-    driver.table.current().alter.set_table_properties(properties)
-    for number in range(3):
-        driver.process(number)
-    time.sleep(0.01)  # what was written in this millisecond has not expired
-    driver.table._checkpoint_log()  # noqa: SLF001
-    assert (path / "_delta_log/_last_checkpoint").exists()
-    assert len(list((path / "_delta_log").glob("*.json"))) == left
-    assert driver.process(3) is Decision.WRITE
-
-
 @pytest.mark.slow
 def test_a_long_history(path: Path) -> None:
     driver = Driver(path).start()

@@ -1,11 +1,6 @@
 """Rows -> files of a Delta table: what was written is read back, also from awkward partitions."""
 
-# ruff: noqa: D102  a fake says what it does by what it stands for
-
-import datetime as dt
-import json
-import math
-from decimal import Decimal
+from collections.abc import Callable
 from pathlib import Path
 
 import deltalake
@@ -14,15 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from tests.adapters.delta_driving import Driver
 
-from holdfast.sinks.delta import parquet
-from holdfast.sinks.delta.parquet import AddedFile
+from holdfast.errors import RowsMiscounted
+from holdfast.sinks.delta import parquet, partitions
+from holdfast.sinks.delta.layout import Layout
+from holdfast.sinks.delta.parquet import AddedFile, WrittenFile
 from holdfast.storage import open_store
 
 AWKWARD = [
     "plain", "two words", "a/b", "a%2Fb", "100%", "k=v", "a#b?c", "é", "日本 🚀", "it's", 'say "x"',
     "back\\slash", "[x]{y}^z*", "a:b", ".", "..", "tab\tnew\nline", "~", "+", "__x__",
 ]  # fmt: skip
-_ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(n) for n in range(32)}
 
 
 def committed(path: Path, rows: pa.Table, by: list[str], files: list[AddedFile]) -> pa.Table:
@@ -36,7 +32,9 @@ def committed(path: Path, rows: pa.Table, by: list[str], files: list[AddedFile])
 
 
 def by_driver(path: Path, rows: pa.Table, by: tuple[str, ...]) -> list[AddedFile]:
-    return parquet.by_driver(open_store(str(path)), "holdfast-1-0-ab", rows, by)
+    """Write rows whose partition values are texts already."""
+    texts = rows.select(list(by)) if by else pa.table({})
+    return parquet.by_driver(open_store(str(path)), "holdfast-1-0-ab", rows, texts, Layout())
 
 
 def test_rows_without_partitions(tmp_path: Path) -> None:
@@ -64,132 +62,69 @@ def test_awkward_partitions_by_the_driver(tmp_path: Path) -> None:
     assert committed(tmp_path, rows, ["p"], files).to_pylist() == rows.to_pylist()
 
 
-def test_an_empty_text_as_a_partition_is_null_as_everywhere_in_delta(tmp_path: Path) -> None:
-    rows = pa.table({"n": pa.array([1]), "p": pa.array([""])})
-    files = by_driver(tmp_path, rows, ("p",))
-    assert committed(tmp_path, rows, ["p"], files).to_pylist() == [{"n": 1, "p": None}]
-
-
-def test_two_partition_columns(tmp_path: Path) -> None:
-    keys = [(d, f) for d in (dt.date(2026, 1, 1), None) for f in (True, False, None)]
-    rows = pa.table(
+def test_partition_texts_of_collected_rows() -> None:
+    """Spark casts all but instants, which are spelled in UTC whatever zone the column names."""
+    instants = pa.array([1_500_000, -1, None], pa.timestamp("us", "America/New_York"))
+    collected = pa.table(
         {
-            "day": pa.array([d for d, _ in keys], pa.date32()),
-            "n": pa.array(range(len(keys))),
-            "ok": pa.array([f for _, f in keys], pa.bool_()),
+            "n": [1, 2, 3],
+            "at": instants,
+            "p": ["", "x", partitions.NULL],
+            "__holdfast_partition_0": ["1969-12-31 19:00:01.5", "…", None],
+            "__holdfast_partition_1": ["", "x", partitions.NULL],
         }
     )
-    files = by_driver(tmp_path, rows, ("ok", "day"))
-    assert len(files) == 6
-    assert committed(tmp_path, rows, ["ok", "day"], files).to_pylist() == rows.to_pylist()
+    rows, texts = partitions.take_texts(collected, ("at", "p"))
+    assert rows.column_names == ["n", "at", "p"]
+    assert texts.to_pylist() == [
+        {"at": "1970-01-01T00:00:01.500000Z", "p": None},
+        {"at": "1969-12-31T23:59:59.999999Z", "p": "x"},
+        {"at": None, "p": None},
+    ]
 
 
-KINDS = {
-    "int": (pa.int32(), [1, -1, None]),
-    "long": (pa.int64(), [-(1 << 63), (1 << 63) - 1]),
-    "double": (pa.float64(), [1e20, -0.5, 1e-9, None]),
-    "decimal": (pa.decimal128(20, 10), [Decimal("0E-10"), Decimal("1.5000000000"), None]),
-    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
-    "instant": (
-        pa.timestamp("us", "UTC"),
-        [
-            dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
-            dt.datetime(1969, 7, 20, 1, 2, 3, 4, tzinfo=dt.UTC),
-        ],
-    ),
-    "local": (
-        pa.timestamp("us"),
-        [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 0, 1)],  # noqa: DTZ001
-    ),
+def written(path: Path, rows: int = 10) -> list[WrittenFile]:
+    """Two files as Delta's writer leaves them, and what it says of them."""
+    path.mkdir(exist_ok=True)
+    found = []
+    for name in ("_day=1/a.parquet", "_day=2/b.parquet"):
+        (path / name).parent.mkdir()
+        pq.write_table(pa.table({"n": range(rows)}), path / name)
+        size = (path / name).stat().st_size
+        found.append(WrittenFile(path=name, size=size, partition_values={"_day": name[5]}))
+    return found
+
+
+def test_files_with_all_rows_pass(tmp_path: Path) -> None:
+    files = parquet.read_back(open_store(str(tmp_path)), "t", written(tmp_path), Layout())
+    parquet.require_rows("t", files, 20)
+    assert [file.partition_values for file in files] == [{"_day": "1"}, {"_day": "2"}]
+
+
+def test_a_file_without_rows_is_not_committed(tmp_path: Path) -> None:
+    assert parquet.read_back(open_store(str(tmp_path)), "t", written(tmp_path, 0), Layout()) == []
+
+
+@pytest.mark.parametrize("produced", [19, 21])
+def test_fewer_or_more_rows_than_the_plan_are_refused(tmp_path: Path, produced: int) -> None:
+    files = parquet.read_back(open_store(str(tmp_path)), "t", written(tmp_path), Layout())
+    with pytest.raises(RowsMiscounted, match=f"produced {produced} rows, its files hold 20"):
+        parquet.require_rows("t", files, produced)
+
+
+# what can happen to a file between its writer and the commit
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda file: file.unlink(),
+    "emptied": lambda file: file.write_bytes(b""),
+    "cut at the end": lambda file: file.write_bytes(file.read_bytes()[:-10]),
+    "cut at the beginning": lambda file: file.write_bytes(file.read_bytes()[10:]),
+    "replaced": lambda file: pq.write_table(pa.table({"n": [1]}), file),
 }
 
 
-@pytest.mark.parametrize(("kind", "values"), KINDS.values(), ids=KINDS)
-def test_partitions_of_every_kind(tmp_path: Path, kind: pa.DataType, values: list[object]) -> None:
-    rows = pa.table({"n": pa.array(range(len(values))), "p": pa.array(values, kind)})
-    files = by_driver(tmp_path, rows, ("p",))
-    assert committed(tmp_path, rows, ["p"], files).to_pylist() == rows.to_pylist()
-
-
-def test_an_instant_is_spelled_as_the_protocol_says(tmp_path: Path) -> None:
-    """`1970-01-01 00:00:00.123456` or ISO 8601 with a Z; Spark reads no other."""
-    rows = pa.table({"n": [1], "p": pa.array([1_500_000], pa.timestamp("us", "UTC"))})
-    (file,) = by_driver(tmp_path, rows, ("p",))
-    assert file.partition_values["p"] in (
-        "1970-01-01T00:00:01.500000Z",
-        "1970-01-01 00:00:01.500000",
-    )
-
-
-def test_bytes_as_a_partition_are_not_spelled_as_python_spells_them(tmp_path: Path) -> None:
-    rows = pa.table({"n": pa.array([1]), "p": pa.array([b"ab"], pa.binary())})
-    (file,) = by_driver(tmp_path, rows, ("p",))
-    assert file.partition_values == {"p": "ab"}
-
-
-def test_not_a_number_as_a_partition_is_one_partition(tmp_path: Path) -> None:
-    rows = pa.table({"n": pa.array([1, 2]), "p": pa.array([math.nan, math.nan])})
-    files = by_driver(tmp_path, rows, ("p",))
-    assert sum(file.rows for file in files) == 2
-    assert {str(file.partition_values["p"]).lower() for file in files} == {"nan"}
-
-
-class Rows:
-    """Rows on executors, as far as a Parquet writer sees them: folders spelled as Spark does."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-        self._by: tuple[str, ...] = ()
-
-    @property
-    def write(self) -> "Rows":
-        return self
-
-    def mode(self, _: str) -> "Rows":
-        return self
-
-    def option(self, _: str, __: str) -> "Rows":
-        return self
-
-    def partitionBy(self, *by: str) -> "Rows":  # noqa: N802  Spark's own word
-        self._by = by
-        return self
-
-    def parquet(self, url: str) -> None:
-        root = Path(url.removeprefix("file://"))
-        root.mkdir(parents=True)
-        (root / "_temporary").mkdir()
-        for number, row in enumerate(self._rows.to_pylist()):
-            folder = root
-            for name in self._by:
-                folder /= f"{_escaped(name)}={_folder(row.pop(name))}"
-            folder.mkdir(parents=True, exist_ok=True)
-            kept = self._rows.schema.empty_table().drop_columns(list(self._by)).schema
-            file = folder / f"part-{number:05d}-1234.c000.snappy.parquet"
-            pq.write_table(pa.Table.from_pylist([row], schema=kept), file)
-            file.with_name(f".{file.name}.crc").write_bytes(b"crc")
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
-
-
-def _folder(value: object) -> str:
-    return "__HIVE_DEFAULT_PARTITION__" if value is None else _escaped(str(value))
-
-
-def test_awkward_partitions_by_the_executors(tmp_path: Path) -> None:
-    values = [*AWKWARD, None]
-    rows = pa.table({"n": pa.array(range(len(values))), "p%": pa.array(values)})
-    store = open_store(str(tmp_path))
-    files = parquet.by_executors(store, str(tmp_path), "holdfast-1-0-ab", Rows(rows), ("p%",))  # type: ignore[arg-type]
-    assert sum(file.rows for file in files) == len(values)
-    assert committed(tmp_path, rows, ["p%"], files).to_pylist() == rows.to_pylist()
-
-
-def test_files_of_the_executors_without_partitions(tmp_path: Path) -> None:
-    rows = pa.table({"n": pa.array([1, 2]), "t": pa.array(["a", None])})
-    store = open_store(str(tmp_path))
-    files = parquet.by_executors(store, str(tmp_path), "holdfast-1-0-ab", Rows(rows), ())  # type: ignore[arg-type]
-    assert [json.loads(file.stats)["minValues"] for file in files] == [{"n": 1, "t": "a"}, {"n": 2}]
-    assert committed(tmp_path, rows, [], files).to_pylist() == rows.to_pylist()
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+def test_a_lost_file_is_refused(tmp_path: Path, lose: Callable[[Path], object]) -> None:
+    files = written(tmp_path)
+    lose(tmp_path / files[1].path)
+    with pytest.raises(RowsMiscounted, match=r"b\.parquet"):
+        parquet.read_back(open_store(str(tmp_path)), "t", files, Layout())

@@ -9,6 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.adapters.delta_driving import BareSession
 
 from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehind, SinkRefused
 from holdfast.model.batch import Batch, Life, Written, ledger_key
@@ -66,7 +67,7 @@ class Merging:
         )
         app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
         self.sink = DeltaMergeSink(declared, app_id, options or {})
-        self.sink.prepare(self.life, SCHEMA, None)  # type: ignore[arg-type]
+        self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def write(self, number: int, *rows: Row, digest: str | None = None) -> Decision:
         batch = Batch(

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.sinks.delta import stats
+from holdfast.sinks.delta.layout import Layout
 
 HIGHEST = "\U0010ffff"
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=70) | st.lists(
@@ -62,10 +63,23 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table(columns)
 
 
+def indexed(
+    fields: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
+) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for one in fields:
+        path = (*above, one.name)
+        if pa.types.is_struct(one.type):
+            found |= indexed(one.type, path)
+        else:
+            found[".".join(path)] = path
+    return found
+
+
 def described(table: pa.Table, group: int) -> dict[str, dict[str, object]]:
     footers: list[pq.FileMetaData] = []
     pq.write_table(table, io.BytesIO(), metadata_collector=footers, row_group_size=group)
-    text = stats.of_file(footers[0])
+    text = stats.of_file(footers[0], Layout(indexed=indexed(table.schema)))
     said: dict[str, dict[str, object]] = json.loads(text, parse_constant=pytest.fail)
     return said
 

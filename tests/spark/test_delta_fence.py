@@ -6,6 +6,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, SparkSession
 from tests.adapters.delta_driving import SCHEMA, Driver, rows, written
 
@@ -30,6 +31,11 @@ class Late:
         if self._meanwhile:
             self._meanwhile.pop(0)()
         return self._spark.read
+
+    @property
+    def sparkContext(self) -> SparkContext:  # noqa: N802  Spark's name
+        """Spark's own."""
+        return self._spark.sparkContext
 
 
 class Appending(Driver):

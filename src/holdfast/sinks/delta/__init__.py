@@ -3,8 +3,13 @@
 ledger.py    what the commit says of the batch, and how it is read back
 table.py     opening, creating and fencing a table; which engine may commit to it
 log.py       the end of the log: following it, and adding a commit
-parquet.py   rows -> files of the table
+log_store.py whether Spark's log store sees commits that are made beside it
+layout.py    table properties -> how its files are written
+parquet.py   collected rows -> files of the table; counting what the files hold
+executors.py rows -> files of the table, by Delta's own writer
+partitions.py the text of a partition value
 stats.py     Parquet footers -> statistics for data skipping
+evolution.py adding columns
 append.py    the append sink
 merge.py     the merge sink
 """

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
-from deltalake.exceptions import DeltaError
 
 from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import batch_size, contract, spark_failure
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import ledger, parquet, schema
+from holdfast.sinks.delta import evolution, executors, ledger, parquet, partitions, schema
 from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.layout import Layout, read_layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.parquet import AddedFile
@@ -23,15 +23,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_CODEC = "spark.sql.parquet.compression.codec"
+
 
 class DeltaAppendSink:
     """Appends each batch to a Delta table in one commit with its ledger."""
 
-    def __init__(self, sink: DeltaAppend, app_id: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sink: DeltaAppend,
+        app_id: str,
+        options: Mapping[str, str],
+        *,
+        small_rows: int = batch_size.SMALL_ROWS,
+    ) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
+        self._size = batch_size.BatchSize(most_rows=small_rows)
         self._fit = schema.Fit(sink.path)
+        self._known: tuple[deltalake.DeltaTable, Layout] | None = None
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
@@ -40,7 +50,7 @@ class DeltaAppendSink:
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         self._ledgered.prepare(life, schema, spark)
-        self._evolve(self._ledgered.log.head(), schema)
+        self._evolve(self._ledgered.log.head(), schema, spark)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the files first and then name them in one commit with the ledger.
@@ -50,27 +60,41 @@ class DeltaAppendSink:
         head = self._ledgered.log.head()
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
-        head = self._evolve(head, rows.schema)
+        head = self._evolve(head, rows.schema, rows.sparkSession)
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:  # it may be a newer one
             return Decision.SKIP
         fitted = self._fit.select(head.table, rows)
         if not head.native:
-            return self._write_by_spark(batch, fitted)
+            return self._write_by_spark(head, batch, fitted)
         return self._ledgered.append(head, batch, self._files(head, batch, fitted))
 
     def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
-        folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
-        store = self._ledgered.store
-        if self._size.small(batch, rows):
-            collected = self._size.collected(batch, rows)
-            data = collected.cast(schema.arrow_schema(head.table, tuple(collected.column_names)))
-            return parquet.by_driver(store, folder, data, head.partition_by)
-        files = parquet.by_executors(store, self._sink.path, folder, rows, head.partition_by)
-        stored = sum(file.size for file in files)
-        self._size.saw(batch, sum(file.rows for file in files), stored * batch_size.EXPANSION)
+        """Write the batch's files, and count the rows in them against the rows of the plan."""
+        layout = self._layout(head.table, rows)
+        store, path = self._ledgered.store, self._sink.path
+        if layout.plain and self._size.small(batch, rows):
+            folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
+            told = partitions.add_texts(rows, head.partition_by)
+            collected = self._size.collected(batch, told)
+            data, texts = partitions.take_texts(collected, head.partition_by)
+            data = data.cast(schema.arrow_schema(head.table, tuple(data.column_names)))
+            files = parquet.by_driver(store, folder, data, texts, layout)
+            produced = collected.num_rows
+        else:
+            files, produced = executors.write_files(store, path, head, rows, layout)
+            stored = sum(file.size for file in files)
+            self._size.saw(batch, produced, stored * batch_size.EXPANSION)
+        parquet.require_rows(path, files, produced)
         return files
 
-    def _evolve(self, head: Head, rows: "StructType") -> Head:
+    def _layout(self, table: deltalake.DeltaTable, rows: "DataFrame") -> Layout:
+        """What the table asks of its files; read again only when its metadata changes."""
+        if self._known is None or self._known[0] is not table:
+            codec = rows.sparkSession.conf.get(_CODEC, "snappy") or "snappy"
+            self._known = table, read_layout(table, codec)
+        return self._known[1]
+
+    def _evolve(self, head: Head, rows: "StructType", spark: "SparkSession") -> Head:
         """The table with the columns that the rows bring, where the declaration allows it.
 
         Columns before data: a crash in between leaves a column of nulls, which is harmless.
@@ -80,26 +104,23 @@ class DeltaAppendSink:
         added = schema.missing_columns(rows, schema.of_table(head.table))
         if not added:
             return head
-        fields = [deltalake.Field.from_json(field.json()) for field in added]
-        try:
-            self._ledgered.current().alter.add_columns(fields)
-        except (DeltaError, OSError) as error:
-            raise self._ledgered.place.unavailable(error) from error
+        evolution.add_columns(self._ledgered.place, head, added, spark)
         return self._ledgered.log.head()
 
-    def _write_by_spark(self, batch: Batch, rows: "DataFrame") -> Decision:
+    def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
         try:
-            (
-                rows.write.format("delta")
-                .mode("append")
-                .option("txnAppId", self._ledgered.app_id)
-                .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))
-                .option("userMetadata", ledger.of_batch(batch, self._ledgered.app_id))
-                .save(urls.for_spark(self._sink.path))
-            )
+            with executors.settings(rows.sparkSession, executors.zone_for(head)):
+                (
+                    rows.write.format("delta")
+                    .mode("append")
+                    .option("txnAppId", self._ledgered.app_id)
+                    .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))
+                    .option("userMetadata", ledger.of_batch(batch, self._ledgered.app_id))
+                    .save(urls.for_spark(self._sink.path))
+                )
         except PySparkException as error:
             raise refused(self._sink.path, error) from error
         return self._ledgered.verify(batch)

@@ -47,12 +47,15 @@ def fence(
     for _ in range(_OPENINGS):
         table = place.open()
         if table is None:
-            place.create(life, app_id, schema)
+            if place.by_spark:
+                place.create_by_spark(schema, spark)
+            else:
+                place.create(life, app_id, schema)
             continue
         last = ledger.last_written(table, app_id)
         if isinstance(last, Unknown) or _stands(table, app_id, last, life):
             return
-        if not tables.native_append(table):
+        if place.by_spark or not tables.native_append(table):
             _commit_by_spark(place, life, app_id, last, spark)
         elif _commit_at_end(store, table, life, app_id, last):
             return
@@ -117,7 +120,7 @@ def _commit_by_spark(
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
     tables.require_exclusive_commits(place, spark)
-    empty = spark.read.format("delta").load(urls.for_spark(place.path)).limit(0)
+    empty = tables.no_rows(spark, place)
     try:
         (
             empty.write.format("delta")

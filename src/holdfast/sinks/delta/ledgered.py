@@ -1,20 +1,20 @@
 """A Delta table with a job's ledger in it: what the append and the merge sink have in common."""
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import deltalake
-from deltalake.exceptions import DeltaError
 
-from holdfast.errors import HoldfastError, SinkContended, SinkRefused
+from holdfast.errors import SinkContended, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta import executors, layout, ledger, log_store
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_ATTEMPTS = 20
-_LOG_CHECKPOINT_INTERVAL = 100
-_CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 class LedgeredTable:
@@ -43,6 +41,8 @@ class LedgeredTable:
             partition_by=sink.partition_by,
             properties=sink.properties,
         )
+        self._spark: SparkSession | None = None
+        self._checkpointing: threading.Thread | None = None
 
     @functools.cached_property
     def store(self) -> Folder:
@@ -63,7 +63,11 @@ class LedgeredTable:
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
-        exclusive.require(self.place.path, self.place.options, self.store)
+        by_spark = log_store.commits_elsewhere(self.place.path, spark)
+        self.place = dataclasses.replace(self.place, by_spark=by_spark)
+        self._spark = spark
+        if not by_spark:
+            exclusive.require(self.place.path, self.place.options, self.store)
         fence(self.place, self.store, life, self.app_id, schema, spark)
 
     def current(self) -> deltalake.DeltaTable:
@@ -100,7 +104,7 @@ class LedgeredTable:
         """
         for _ in range(_COMMIT_ATTEMPTS):
             if self.log.commit(head, batch, files):
-                self.checkpoint_log(head.version + 1)
+                self.checkpoint_log(head.version + 1, head.table)
                 return Decision.WRITE
             known, head = head, self.log.head()
             if self.decide(head.standing, batch) is Decision.SKIP:
@@ -125,21 +129,33 @@ class LedgeredTable:
             raise contract.fenced(batch.life, standing.epoch)
         return Decision.WRITE
 
-    def checkpoint_log(self, version: int) -> None:
+    def checkpoint_log(self, version: int, table: deltalake.DeltaTable) -> None:
         """Every so many commits, make a checkpoint of the table's log beside the stream.
 
         A log without checkpoints only costs readers time, so a failure here stops nothing.
         """
-        if version % _LOG_CHECKPOINT_INTERVAL == 0:
-            threading.Thread(target=self._checkpoint_log, daemon=True).start()
-
-    def _checkpoint_log(self) -> None:
-        try:
-            table = self.place.open()
-            if table is not None:
-                table.create_checkpoint()
-                # delta-rs cleans whatever the table says of it.
-                if table.metadata().configuration.get(_CLEANUP, "true") != "false":
-                    table.cleanup_metadata()
-        except (DeltaError, OSError, HoldfastError):
+        spark = self._spark
+        if spark is None or version % layout.checkpoint_interval(table):
             return
+        if self._checkpointing is None or not self._checkpointing.is_alive():
+            self._checkpointing = threading.Thread(
+                target=checkpoint, args=(spark, self.place.path), daemon=True
+            )
+            self._checkpointing.start()
+
+
+def checkpoint(spark: "SparkSession", path: str) -> None:
+    """Let Spark write a checkpoint of the table's log, and clean the log as the table asks.
+
+    Its executors read and write the table's state, so that the driver's memory does not grow with
+    the table.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        log = executors.delta_log(spark, path)
+        log.startTransaction()  # looks at the newest commit
+        log.checkpoint()
+    except (PySparkException, Py4JError, OSError):
+        return

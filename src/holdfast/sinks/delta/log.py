@@ -154,7 +154,7 @@ class LogTail:
             version=table.version(),
             standing=ledger.whole_standing(table, self._app_id),
             table=table,
-            native=tables.native_append(table),
+            native=not self._place.by_spark and tables.native_append(table),
             partition_by=tuple(table.metadata().partition_columns),
         )
 

@@ -171,7 +171,7 @@ class DeltaMergeSink:
         """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""
         head = self._ledgered.log.head()
         if head.standing == Standing(epoch=batch.life.epoch, batch=batch.id):
-            self._ledgered.checkpoint_log(table.version())
+            self._ledgered.checkpoint_log(table.version(), head.table)
             return Decision.WRITE
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP

@@ -85,7 +85,7 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
             continue  # others may have removed files that the merge has removed, too
         actions = list(_translate(ledgered, folder, lines, rows.sparkSession))
         if ledgered.log.commit_merge(head, batch, actions):
-            ledgered.checkpoint_log(head.version + 1)
+            ledgered.checkpoint_log(head.version + 1, head.table)
             infos = [line["commitInfo"] for line in lines if "commitInfo" in line]
             return _merged(Decision.WRITE, infos[0].get("operationMetrics") if infos else None)
     raise contract.contended(ledgered.place.path)

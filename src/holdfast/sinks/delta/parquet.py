@@ -2,30 +2,26 @@
 
 Two ways, one outcome: files that no reader sees until the commit names them. Small batches are
 collected as Arrow and written by the driver, because a Spark write job costs more than the rows;
-larger ones are written by the executors with Spark's own Parquet writer, and the driver reads
-only their footers. Files of a run that was killed before its commit are never named in the log;
-the table's VACUUM removes them as it does for every writer.
+larger ones are written by the executors (executors.py), and the driver reads only their footers.
+Files of a run that was killed before its commit are never named in the log; the table's VACUUM
+removes them as it does for every writer.
 """
 
-import datetime as dt
 import io
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.errors import RowsMiscounted
 from holdfast.sinks.delta import stats
-from holdfast.storage import Folder, Missing, urls
+from holdfast.sinks.delta.layout import Layout
+from holdfast.storage import Folder, Missing
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FOOTER_THREADS = 8
 _FOOTER_BYTES = 64 << 10
 
@@ -42,57 +38,71 @@ class AddedFile:
     stats: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file as its writer says that it wrote it."""
+
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+
+
 def by_driver(
-    store: Folder, folder: str, rows: pa.Table, partition_by: tuple[str, ...]
+    store: Folder, folder: str, rows: pa.Table, texts: pa.Table, layout: Layout
 ) -> list[AddedFile]:
-    """Write the collected rows, one file a partition of the table."""
+    """Write the collected rows, one file per partition of the table.
+
+    `texts` has the partition values of the rows as text, one column per partition column.
+    """
     actions = []
-    for index, (values, part) in enumerate(_partitions(rows, partition_by)):
+    for index, (values, part) in enumerate(_partitions(rows, texts)):
         buffer = io.BytesIO()
         footers: list[pq.FileMetaData] = []
-        pq.write_table(part, buffer, compression="snappy", metadata_collector=footers)
+        pq.write_table(part, buffer, compression=layout.compression, metadata_collector=footers)
         data = buffer.getvalue()
         path = f"{folder}/part-{index:05d}.parquet"
         store.write(path, data)
-        actions.append(_action(path, len(data), values, footers[0]))
+        actions.append(_action(path, len(data), values, footers[0], layout))
     return actions
 
 
-def by_executors(
-    store: Folder, table: str, folder: str, rows: "DataFrame", partition_by: tuple[str, ...]
+def read_back(
+    store: Folder, table: str, written: Sequence[WrittenFile], layout: Layout
 ) -> list[AddedFile]:
-    """Have the executors write the rows with Spark's Parquet writer, then read the footers."""
-    writer = (
-        rows.write.mode("errorifexists")
-        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
-        .option("compression", "snappy")
-    )
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.parquet(urls.for_spark(f"{table.rstrip('/')}/{folder}"))
+    """Return the files with rows, as storage has them now."""
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        return list(pool.map(lambda path: _of_file(store, path), _parquet_files(store, folder)))
+        found = list(pool.map(lambda file: _of_file(store, table, file, layout), written))
+    return [file for file in found if file.rows]
 
 
-def _parquet_files(store: Folder, folder: str) -> Iterator[str]:
-    for name in store.names(folder):
-        path = f"{folder}/{name}"
-        if name.startswith(("_", ".")):
-            continue
-        if name.endswith(".parquet"):
-            yield path
-        else:
-            yield from _parquet_files(store, path)
+def require_rows(table: str, files: Sequence[AddedFile], produced: int) -> None:
+    """Raise where the files to be committed hold fewer or more rows than the plan produced."""
+    found = sum(file.rows for file in files)
+    if found != produced:
+        raise _miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
 
 
-def _of_file(store: Folder, path: str) -> AddedFile:
-    size = store.size(path)
-    tail = _tail(store, path, _FOOTER_BYTES)
+def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> AddedFile:
+    tail = _tail(store, file.path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > len(tail):
-        tail = _tail(store, path, needed)
-    return _action(path, size, _values_in(path), pq.read_metadata(pa.BufferReader(tail)))
+        tail = _tail(store, file.path, needed)
+    try:
+        footer = pq.read_metadata(pa.BufferReader(tail))
+    except (pa.ArrowException, OSError) as error:
+        reason = f"`{file.path}` was written with {file.size} bytes and cannot be read"
+        raise _miscounted(table, reason) from error
+    if (size := store.size(file.path)) != file.size:
+        reason = f"`{file.path}` was written with {file.size} bytes and has {size}"
+        raise _miscounted(table, reason)
+    return _action(file.path, file.size, file.partition_values, footer, layout)
+
+
+def _miscounted(table: str, reason: str) -> RowsMiscounted:
+    return RowsMiscounted(
+        f"Cannot commit the batch to the Delta table `{table}`: {reason}",
+        hint="let the batch run again; nothing of it was written",
+    )
 
 
 def _tail(store: Folder, path: str, size: int) -> bytes:
@@ -100,51 +110,33 @@ def _tail(store: Folder, path: str, size: int) -> bytes:
     return b"" if isinstance(found, Missing) else found
 
 
-def _values_in(path: str) -> dict[str, str | None]:
-    """The partition values in Spark's `column=value` folders."""
-    values: dict[str, str | None] = {}
-    for part in path.split("/")[1:-1]:
-        column, _, value = part.partition("=")
-        values[unquote(column)] = None if value == _NULL_PARTITION else unquote(value)
-    return values
-
-
 def _partitions(
-    rows: pa.Table, partition_by: tuple[str, ...]
+    rows: pa.Table, texts: pa.Table
 ) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
     """The rows of each partition of the table, without the partition columns."""
-    if not partition_by:
+    names = texts.column_names
+    if not names:
         if rows.num_rows:
             yield {}, rows
         return
-    ordered = rows.sort_by([(column, "ascending") for column in partition_by])
-    keys = list(zip(*(ordered.column(c).to_pylist() for c in partition_by), strict=True))
-    data = ordered.drop_columns(list(partition_by))
+    # By number: pyarrow reads a name that begins with a dot or a bracket as a path.
+    numbered = texts.rename_columns([str(index) for index in range(len(names))])
+    order = pc.sort_indices(numbered, [(name, "ascending") for name in numbered.column_names])
+    keys = list(zip(*(texts.column(name).take(order).to_pylist() for name in names), strict=True))
+    data = rows.drop_columns(names).take(order)
     start = 0
     for end in range(1, len(keys) + 1):
         if end == len(keys) or keys[end] != keys[start]:
-            named = zip(partition_by, keys[start], strict=True)
-            values = {column: _partition_text(value) for column, value in named}
-            yield values, data.slice(start, end - start)
+            yield dict(zip(names, keys[start], strict=True)), data.slice(start, end - start)
             start = end
 
 
-def _partition_text(value: object) -> str | None:
-    match value:
-        case None | "":
-            return None
-        case bool():
-            return str(value).lower()
-        case bytes():
-            return value.decode("utf-8", "surrogateescape")
-        case dt.datetime() if value.tzinfo is not None:
-            return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        case _:
-            return str(value)
-
-
 def _action(
-    path: str, size: int, values: dict[str, str | None], footer: pq.FileMetaData
+    path: str,
+    size: int,
+    values: Mapping[str, str | None],
+    footer: pq.FileMetaData,
+    layout: Layout,
 ) -> AddedFile:
     return AddedFile(
         path=path,
@@ -152,5 +144,5 @@ def _action(
         rows=footer.num_rows,
         partition_values=values,
         modified_ms=time.time_ns() // 1_000_000,
-        stats=stats.of_file(footer),
+        stats=stats.of_file(footer, layout),
     )

@@ -8,6 +8,7 @@ import deltalake
 import pyarrow as pa
 
 from holdfast.errors import SchemaMismatch
+from holdfast.sinks.delta.partitions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +35,10 @@ class Fit:
             self._columns
         ):
             return rows
-        return rows.select([rows[f"`{own}`"].alias(name) for own, name in self._columns.items()])
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+
+        pairs = self._columns.items()
+        return rows.select([F.col(quote(own)).alias(name) for own, name in pairs])
 
 
 def of_table(table: deltalake.DeltaTable) -> "StructType":
@@ -56,6 +60,14 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
     Raises SchemaMismatch, naming the column, where the rows do not fit.
     """
     by_name = {field.name.lower(): field for field in rows.fields}
+    if len(by_name) < len(rows.fields):
+        names = [field.name for field in rows.fields]
+        twice = next(n for n in names if [m.lower() for m in names].count(n.lower()) > 1)
+        raise SchemaMismatch(
+            f"expected each column once for the Delta table `{path}`, found `{twice}` twice"
+            " (letter case does not tell columns apart)",
+            hint=f"rename or drop one `{twice}` in the job's function",
+        )
     extra = missing_columns(rows, table)
     if extra:
         raise SchemaMismatch(

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import pyarrow.parquet as pq
 
 from holdfast.model.json import Json
+from holdfast.sinks.delta.layout import Layout
 
-_TEXT_LENGTH = 32
-_MAX_COLUMNS = 32
 _HIGHEST = "\U0010ffff"
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 998_999)  # noqa: DTZ001  compared without a zone
@@ -22,13 +21,13 @@ _LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 998_999)  # noqa: DTZ001  compared
 Tree = dict[str, "Json | Tree"]
 
 
-def of_file(footer: pq.FileMetaData) -> str:
-    """Delta's statistics JSON for one Parquet file."""
+def of_file(footer: pq.FileMetaData, layout: Layout) -> str:
+    """Delta's statistics JSON for one Parquet file, with the columns that the table asks for."""
     low: Tree = {}
     high: Tree = {}
     nulls: Tree = {}
-    for index, path in _columns(footer):
-        bounds = _bounds(footer, index)
+    for index, path in _columns(footer, layout):
+        bounds = _bounds(footer, index, layout.text_length)
         if bounds is None:
             continue
         minimum, maximum, null_count = bounds
@@ -48,16 +47,14 @@ def of_file(footer: pq.FileMetaData) -> str:
     )
 
 
-def _columns(footer: pq.FileMetaData) -> Iterator[tuple[int, list[str]]]:
-    schema = footer.schema
-    for index in range(min(footer.num_columns, _MAX_COLUMNS)):
-        column = schema.column(index)
-        # A dot in a name cannot be told from a struct by the path.
-        if column.max_repetition_level == 0 and "." not in column.name:
-            yield index, column.path.split(".")
+def _columns(footer: pq.FileMetaData, layout: Layout) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for index in range(footer.num_columns):
+        column = footer.schema.column(index)
+        if column.max_repetition_level == 0 and column.path in layout.indexed:
+            yield index, layout.indexed[column.path]
 
 
-def _bounds(footer: pq.FileMetaData, index: int) -> tuple[Json, Json, int] | None:
+def _bounds(footer: pq.FileMetaData, index: int, length: int) -> tuple[Json, Json, int] | None:
     lows: list[object] = []
     highs: list[object] = []
     nulls = 0
@@ -78,16 +75,16 @@ def _bounds(footer: pq.FileMetaData, index: int) -> tuple[Json, Json, int] | Non
             bounded = False
     if not bounded or not lows:
         return None, None, nulls
-    return _lowest(lows), _highest(highs), nulls
+    return _lowest(lows, length), _highest(highs, length), nulls
 
 
-def _lowest(values: list[object]) -> Json:
-    bounds = [_said(value, raised=False) for value in values]
+def _lowest(values: list[object], length: int) -> Json:
+    bounds = [_said(value, length, raised=False) for value in values]
     return _extreme(bounds, highest=False)
 
 
-def _highest(values: list[object]) -> Json:
-    bounds = [_said(value, raised=True) for value in values]
+def _highest(values: list[object], length: int) -> Json:
+    bounds = [_said(value, length, raised=True) for value in values]
     return _extreme(bounds, highest=True)
 
 
@@ -102,7 +99,7 @@ def _extreme(bounds: list[str | int | float | None], *, highest: bool) -> Json:
     return None
 
 
-def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: PLR0911
+def _said(value: object, length: int, *, raised: bool) -> str | int | float | None:  # noqa: PLR0911
     match value:
         case bool():
             return None
@@ -112,7 +109,7 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
             # pyarrow leaves NaN out of the footer, and Spark holds it above every number.
             return value if math.isfinite(value) and not raised else None
         case str():
-            return _text(value, raised=raised)
+            return _text(value, length, raised=raised)
         case dt.datetime():
             return _instant(value, raised=raised)
         case dt.date():
@@ -121,12 +118,12 @@ def _said(value: object, *, raised: bool) -> str | int | float | None:  # noqa: 
             return None
 
 
-def _text(value: str, *, raised: bool) -> str | None:
-    if len(value) <= _TEXT_LENGTH:
+def _text(value: str, length: int, *, raised: bool) -> str | None:
+    if len(value) <= length:
         return value
-    if raised and value[_TEXT_LENGTH] == _HIGHEST:
+    if raised and value[length] == _HIGHEST:
         return None
-    return value[:_TEXT_LENGTH] + (_HIGHEST if raised else "")
+    return value[:length] + (_HIGHEST if raised else "")
 
 
 def _instant(value: dt.datetime, *, raised: bool) -> str | None:
@@ -140,7 +137,7 @@ def _instant(value: dt.datetime, *, raised: bool) -> str | None:
     return moment.isoformat(timespec="milliseconds") + zone
 
 
-def _put(tree: Tree, path: list[str], value: Json) -> None:
+def _put(tree: Tree, path: tuple[str, ...], value: Json) -> None:
     for name in path[:-1]:
         branch = tree.setdefault(name, {})
         if not isinstance(branch, dict):

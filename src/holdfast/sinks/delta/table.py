@@ -22,11 +22,11 @@ from deltalake.exceptions import (
 from holdfast.errors import SinkRefused, StorageUnavailable
 from holdfast.model.batch import Life, Nothing, Unknown
 from holdfast.model.ids import Epoch
-from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta import ledger, log_store
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 NO_HOOKS = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -56,7 +56,61 @@ _HARMLESS_FEATURES = frozenset(
         "vacuumProtocolCheck",
     }
 )
-_DUTIES = ("delta.invariants", "delta.generationExpression", "delta.identity")
+_HARMLESS_MARKS = frozenset({"comment", "spark.watermarkDelayMs"})
+_HARMLESS_PROPERTIES = frozenset(
+    f"delta.{name}"
+    for name in (
+        "appendOnly",
+        "autoOptimize",
+        "autoOptimize.autoCompact",
+        "autoOptimize.optimizeWrite",
+        "checkpoint.writeStatsAsJson",
+        "checkpoint.writeStatsAsStruct",
+        "checkpointInterval",
+        "checkpointPolicy",
+        "checkpointRetentionDuration",
+        "dataSkippingNumIndexedCols",
+        "dataSkippingStatsColumns",
+        "dataSkippingStringPrefixLength",
+        "deletedFileRetentionDuration",
+        "dropFeatureTruncateHistory.retentionDuration",
+        "enableChangeDataFeed",
+        "enableDeletionVectors",
+        "enableExpiredLogCleanup",
+        "enableFullRetentionRollback",
+        "ignoreProtocolDefaults",
+        "isolationLevel",
+        "logRetentionDuration",
+        "minReaderVersion",
+        "minWriterVersion",
+        "parquet.compression.codec",
+        "parquet.format.version",
+        "randomPrefixLength",
+        "randomizeFilePrefixes",
+        "sampleRetentionDuration",
+        "setTransactionRetentionDuration",
+        "targetFileSize",
+        "tuneFileSizesForRewrites",
+        "writePartitionColumnsToParquet",
+    )
+)
+_UNUSED = ("false", "none", "0", "")
+_KINDS = frozenset(
+    {
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +121,8 @@ class Place:
     options: Mapping[str, str]
     partition_by: tuple[str, ...]
     properties: Mapping[str, str]
+    by_spark: bool = False
+    """Whether every commit has to go through Spark's Delta writer, for its log store."""
 
     def open(self) -> deltalake.DeltaTable | None:
         """The table as it is now, or None where there is none.
@@ -91,7 +147,7 @@ class Place:
         try:
             deltalake.DeltaTable.create(
                 urls.for_rust(self.path),
-                deltalake.Schema.from_json(json.dumps(_nullable(schema.jsonValue()))),
+                deltalake.Schema.from_json(json.dumps(as_nullable(schema.jsonValue()))),
                 partition_by=list(self.partition_by),
                 configuration=dict(self.properties),
                 storage_options=dict(self.options) or None,
@@ -103,6 +159,23 @@ class Place:
         except (DeltaError, OSError, ValueError) as error:
             if self.open() is None:
                 raise self.unavailable(error) from error
+
+    def create_by_spark(self, schema: "StructType", spark: "SparkSession") -> None:
+        """Create the table through Spark's Delta writer; the ledger comes with the next commit."""
+        from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
+        from pyspark.sql.types import StructType  # noqa: PLC0415
+
+        require_exclusive_commits(self, spark)
+        nullable = json.loads(json.dumps(as_nullable(schema.jsonValue())))
+        builder = (
+            DeltaTable.createIfNotExists(spark)
+            .location(urls.for_spark(self.path).replace("file:///", "file:/"))
+            .addColumns(StructType.fromJson(nullable))
+            .partitionedBy(*self.partition_by)
+        )
+        for key, value in self.properties.items():
+            builder = builder.property(key, value)
+        builder.execute()
 
     def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
         """The error of a table that cannot be used, in one sentence."""
@@ -121,28 +194,25 @@ class Place:
 _NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="the table is new"))
 
 
-def _nullable(kind: object) -> object:
+def as_nullable(kind: object) -> object:
     """A type that takes nulls everywhere and has no marks of the query, such as its watermark.
 
     What Spark knows of one query binds no later one that reads or writes the table.
     """
     if isinstance(kind, list):
-        return [_nullable(one) for one in kind]
+        return [as_nullable(one) for one in kind]
     if not isinstance(kind, dict):
         return kind
     marks = ("nullable", "containsNull", "valueContainsNull")
     return {
-        key: True if key in marks else {} if key == "metadata" else _nullable(value)
+        key: True if key in marks else {} if key == "metadata" else as_nullable(value)
         for key, value in kind.items()
     }
 
 
 def has_exclusive_commits(place: Place, spark: "SparkSession") -> bool:
     """Whether of two commits of one version by Spark's Delta writer the second fails."""
-    if not urls.is_s3(place.path):
-        return True
-    chosen = (f"spark.delta.logStore.{name}" for name in ("class", "s3a.impl", "s3.impl"))
-    return any(spark.conf.get(key, None) for key in chosen)
+    return not log_store.overwrites(place.path, spark)
 
 
 def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
@@ -151,26 +221,48 @@ def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
     On S3 its default log store overwrites: two drivers could both commit one version, and the
     fence would not hold. holdfast's own commits and delta-rs's are conditional there.
     """
-    if has_exclusive_commits(place, spark):
-        return
-    raise SinkRefused(
-        f"expected commits to `{place.path}` that only one writer can make, found that this one"
-        " must go through Spark's Delta writer, whose default log store on S3 overwrites",
-        hint="set `spark.delta.logStore.s3a.impl` to a log store that is safe with several writers",
-    )
+    if not has_exclusive_commits(place, spark):
+        raise SinkRefused(
+            f"expected commits to `{place.path}` that only one writer can make, found that this one"
+            " must go through Spark's Delta writer, whose default log store on S3 overwrites",
+            hint="set `spark.delta.logStore.s3a.impl` to a log store that is safe with several"
+            " writers",
+        )
+
+
+def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
+    """Return no rows with the columns that a writer may give; the table makes the others itself."""
+    table = place.open()
+    fields = json.loads(table.schema().to_json())["fields"] if table is not None else []
+    given = [
+        f"`{field['name'].replace('`', '``')}`"
+        for field in fields
+        if not any(key.startswith("delta.identity.") for key in field["metadata"])
+    ]
+    return spark.read.format("delta").load(urls.for_spark(place.path)).select(*given).limit(0)
 
 
 def native_append(table: deltalake.DeltaTable) -> bool:
-    """Whether an add action by delta-rs meets all that the table asks of a writer."""
+    """Whether an add action by holdfast meets all that the table asks of a writer.
+
+    Whatever is not known to ask nothing (a feature, a property, a mark of a column, a type) counts
+    as asking something: Spark's Delta writer then writes the batches.
+    """
     protocol = table.protocol()
     features = set(protocol.writer_features or [])
     if not features and protocol.min_writer_version > _LAST_LEGACY_VERSION:
         return False
     if features - _HARMLESS_FEATURES:
         return False
-    if any(key.startswith("delta.constraints.") for key in table.metadata().configuration):
+    if any(_is_duty(key, value) for key, value in table.metadata().configuration.items()):
         return False
     return not _has_duties(json.loads(table.schema().to_json()))
+
+
+def _is_duty(key: str, value: str) -> bool:
+    """Whether a table property may ask something of a writer that this one does not do."""
+    ours = not key.startswith("delta.") or key in _HARMLESS_PROPERTIES
+    return not ours and value.lower() not in _UNUSED
 
 
 def native_merge(table: deltalake.DeltaTable) -> bool:
@@ -198,7 +290,19 @@ def _fields(kind: object) -> Iterator[dict[str, object]]:
 def _has_duties(schema: Mapping[str, list[dict[str, object]]]) -> bool:
     for field in _fields(schema):
         metadata = field.get("metadata")
-        marks = metadata if isinstance(metadata, dict) else {}
-        if field.get("nullable") is False or any(key.startswith(_DUTIES) for key in marks):
+        marks = set(metadata) if isinstance(metadata, dict) else set()
+        if field.get("nullable") is False or marks - _HARMLESS_MARKS:
+            return True
+        if not _is_known(field.get("type")):
             return True
     return False
+
+
+def _is_known(kind: object) -> bool:
+    """Whether the driver's Parquet writer writes the type as Spark's writer does."""
+    if isinstance(kind, str):
+        return kind in _KINDS or kind.startswith("decimal(")
+    if not isinstance(kind, dict):
+        return False
+    parts = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
+    return kind.get("type") in ("struct", "array", "map") and all(map(_is_known, parts))

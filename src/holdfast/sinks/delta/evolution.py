@@ -1,0 +1,72 @@
+"""Adding columns to a table: nullable, without marks of the query, by an engine that may.
+
+A column that older files do not have must take nulls, also inside of it: otherwise every older file
+becomes unreadable.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import deltalake
+from deltalake.exceptions import DeltaError
+
+from holdfast.errors import SinkRefused
+from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.log import Head
+from holdfast.sinks.delta.table import Place
+from holdfast.storage import urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
+
+
+def add_columns(
+    place: Place, head: Head, added: Sequence["StructField"], spark: "SparkSession"
+) -> None:
+    """Add the columns in a commit of their own."""
+    fields = [json.dumps(tables.as_nullable(field.jsonValue())) for field in added]
+    if not head.native or not _add_by_delta_rs(place, fields):
+        _add_by_spark(place, fields, spark)
+
+
+def _add_by_delta_rs(place: Place, fields: Sequence[str]) -> bool:
+    """Return False where delta-rs does not change this table, or these columns need a feature."""
+    if any("timestamp_ntz" in field or "variant" in field for field in fields):
+        return False
+    table = place.open()
+    try:
+        if table is not None:
+            table.alter.add_columns([deltalake.Field.from_json(field) for field in fields])
+    except OSError as error:
+        raise place.unavailable(error) from error
+    except DeltaError:
+        return False
+    return True
+
+
+def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") -> None:
+    """Append no rows that have the columns, with Delta's own merge of schemas."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+    from pyspark.sql.types import StructField  # noqa: PLC0415
+
+    tables.require_exclusive_commits(place, spark)
+    url = urls.for_spark(place.path)
+    empty = tables.no_rows(spark, place)
+    parsed = [StructField.fromJson(json.loads(field)) for field in fields]
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in parsed]
+    wider = empty.select("*", *columns)
+    try:
+        wider.write.format("delta").mode("append").option("mergeSchema", "true").save(url)
+    except (PySparkException, Py4JJavaError) as error:
+        refusal = next((line for line in str(error).splitlines() if "[DELTA_" in line), None)
+        if refusal is None or "DELTA_CONCURRENT" in refusal:
+            raise
+        names = ", ".join(f"`{field.name}`" for field in parsed)
+        raise SinkRefused(
+            f"Cannot add {names} to the Delta table `{place.path}`: {refusal.strip(': ')}",
+            hint="add the column to the table with Spark SQL, or drop it in the job's function",
+        ) from error

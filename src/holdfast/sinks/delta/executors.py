@@ -1,0 +1,113 @@
+"""Rows -> files of the table, by Delta's own writer on the executors, without its commit.
+
+Delta's transaction writes the files and returns what a commit says of them: names, sizes and
+partition values come from the tasks that wrote, not from a look into a folder. The commit is
+holdfast's own, since it must be conditional and carry the ledger.
+
+Rows are counted by the plan itself while it runs, and by the footers of the files afterwards.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from holdfast.errors import SinkContended
+from holdfast.sinks.delta import parquet
+from holdfast.sinks.delta.layout import Layout
+from holdfast.sinks.delta.log import Head
+from holdfast.sinks.delta.parquet import AddedFile, WrittenFile
+from holdfast.storage import Folder, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COUNT = "holdfast_rows"
+_ZONE = "spark.sql.session.timeZone"
+# The footers have the statistics already; Delta's writer would compute them once more, which took
+# half of the time again.
+_STATISTICS = "spark.databricks.delta.stats.collect"
+
+
+def write_files(
+    store: Folder, path: str, head: Head, rows: "DataFrame", layout: Layout
+) -> tuple[list[AddedFile], int]:
+    """Write the rows; return the files as storage holds them, and how many rows the plan had."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+
+    spark = rows.sparkSession
+    counted = rows.observe(_COUNT, F.count(F.lit(1)).alias("rows"))
+    frame = counted._jdf  # noqa: SLF001  PySpark does not pass Delta's writer on
+    chosen = {_STATISTICS: "false", **zone_for(head)}
+    with settings(spark, chosen):
+        log = delta_log(spark, path)
+        transaction = log.startTransaction()
+        _require_same_table(spark, path, head, log, transaction.snapshot())
+        actions = transaction.writeFiles(frame)
+    written = [_read_action(actions.apply(index).json()) for index in range(actions.size())]
+    produced = int(frame.queryExecution().observedMetrics().apply(_COUNT).getLong(0))
+    return parquet.read_back(store, path, written, layout), produced
+
+
+def _require_same_table(  # type: ignore[no-untyped-def]
+    spark: "SparkSession",
+    path: str,
+    head: Head,
+    log,  # noqa: ANN001  a Java object
+    snapshot,  # noqa: ANN001  a Java object
+) -> None:
+    """Raise where Spark remembers another table at this place, or an older version of it."""
+    known = snapshot.metadata().id() == str(head.table.metadata().id)
+    if known and snapshot.version() >= head.version:
+        return
+    classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    classes.DeltaLog.invalidateCache(spark._jsparkSession, log.dataPath())  # noqa: SLF001
+    raise SinkContended(
+        f"Spark reads version {snapshot.version()} of the Delta table `{path}`, which is already"
+        f" at {head.version}" + ("" if known else " and was created again"),
+        hint="let the batch run again; nothing of it was written",
+    )
+
+
+def delta_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Return Delta's own handle of the table, a Java object."""
+    classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    return classes.DeltaLog.forTable(spark._jsparkSession, urls.for_spark(path))  # noqa: SLF001
+
+
+def zone_for(head: Head) -> Mapping[str, str]:
+    """Return the time zone to write in where it decides the text of a partition value.
+
+    Spark spells an instant in local time and reads it back: in the hour that a change of the clock
+    repeats, two instants have one text.
+    """
+    kinds = {one.name: one.type for one in head.table.schema().fields}
+    instants = any(
+        getattr(kinds.get(name), "type", None) == "timestamp" for name in head.partition_by
+    )
+    return {_ZONE: "UTC"} if instants else {}
+
+
+@contextmanager
+def settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]:
+    """Let the session have these settings for a while."""
+    before = {key: value for key in chosen if (value := spark.conf.get(key, None)) is not None}
+    for key, value in chosen.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in chosen:
+            spark.conf.unset(key)
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+def _read_action(text: str) -> WrittenFile:
+    added = json.loads(text)["add"]
+    return WrittenFile(
+        path=unquote(added["path"]),
+        size=added["size"],
+        partition_values=added["partitionValues"],
+    )
