@@ -13,11 +13,18 @@ comparing the batch at hand with what the sink last wrote:
     same id, digest not to be found        cannot be told              BatchUnverifiable
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import BatchChanged, BatchUnverifiable, DriverFenced, SinkBehind, SinkContended
+from holdfast.errors import (
+    BatchChanged,
+    BatchUnverifiable,
+    DriverFenced,
+    SinkBehind,
+    SinkContended,
+    SinkUnavailable,
+)
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -103,6 +110,15 @@ def contended(path: str) -> SinkContended:
     return SinkContended(
         f"expected to commit to `{path}`, found other writers committing in between every time",
         hint="let fewer writers work on the table at a time",
+    )
+
+
+def blocked(table: str, holders: Sequence[str]) -> SinkUnavailable:
+    """The error of a driver that waits for a lock on the ledger that another session keeps."""
+    who = "; ".join(holders) or "a session that this role may not see"
+    return SinkUnavailable(
+        f"cannot lock the ledger of `{table}`: another session holds it: {who}",
+        hint="end that session, or let it finish; the batch runs again",
     )
 
 
