@@ -17,9 +17,11 @@ LEDGER = """CREATE UNLOGGED TABLE holdfast_ledger (job text, generation bigint, 
 UNSAFE = {
     "unlogged": (f"CREATE UNLOGGED TABLE rows ({COLUMNS})", "UNLOGGED"),
     "an unlogged partition": (
-        f"CREATE TABLE rows ({COLUMNS}) PARTITION BY LIST (at);"
-        "CREATE TABLE one PARTITION OF rows FOR VALUES IN (1);"
-        "CREATE UNLOGGED TABLE other PARTITION OF rows DEFAULT",
+        (
+            f"CREATE TABLE rows ({COLUMNS}) PARTITION BY LIST (at);"
+            "CREATE TABLE one PARTITION OF rows FOR VALUES IN (1);"
+            "CREATE UNLOGGED TABLE other PARTITION OF rows DEFAULT"
+        ),
         "other is UNLOGGED",
     ),
     "an unlogged child": (
@@ -39,9 +41,11 @@ UNSAFE = {
         "has a rule",
     ),
     "a foreign table": (
-        "CREATE EXTENSION IF NOT EXISTS postgres_fdw;"
-        "CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw;"
-        f"CREATE FOREIGN TABLE rows ({COLUMNS}) SERVER elsewhere",
+        (
+            "CREATE EXTENSION IF NOT EXISTS postgres_fdw;"
+            "CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw;"
+            f"CREATE FOREIGN TABLE rows ({COLUMNS}) SERVER elsewhere"
+        ),
         "is a foreign table",
     ),
     "an unlogged ledger": (f"CREATE TABLE rows ({COLUMNS}); {LEDGER}", "holdfast_ledger"),
