@@ -1,5 +1,7 @@
 """Rows and ledger change in one durable step, or the PostgreSQL sink does not start."""
 
+import secrets
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -151,3 +153,18 @@ def test_a_session_that_holds_the_ledger_is_named(
         with pytest.raises(SinkUnavailable, match=rf"{pid} \(role holdfast, .*a colleague"):
             Driver(desk.append(), epoch=2).start()
     assert driver.write(0, ("a", 1, "x")) is Decision.WRITE
+
+
+@pytest.mark.parametrize("exact", ["neither", "the column", "the index"])
+def test_a_key_that_takes_different_texts_for_equal_is_refused(desk: Desk, exact: str) -> None:
+    """The server of the tests has no such collation, so its catalog is told of one."""
+    name = f"either_{secrets.token_hex(4)}"
+    desk.query(f"CREATE COLLATION {name} (locale = 'C')")
+    of_column = "" if exact == "the column" else f"COLLATE {name}"
+    of_index = 'COLLATE "C"' if exact == "the index" else f"COLLATE {name}"
+    desk.query(f"CREATE TABLE rows (key text {of_column} NOT NULL, at bigint, value text)")
+    desk.query(f"CREATE UNIQUE INDEX ON rows (key {of_index})")
+    hidden = f"UPDATE pg_collation SET collisdeterministic = false WHERE collname = '{name}'"
+    desk.query(hidden)
+    with pytest.raises(SinkRefused, match="key column `key`"):
+        Driver(desk.upsert()).start()

@@ -32,6 +32,15 @@ WHERE c.relkind NOT IN ('r', 'p') OR c.relpersistence <> 'p'
    OR EXISTS (SELECT FROM pg_rewrite r
               WHERE r.ev_class = c.oid AND r.ev_type <> '1' AND r.ev_enabled <> 'D')
 ORDER BY c.oid LIMIT 1"""
+INEXACT = """
+SELECT a.attname::text FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = to_regclass({0}) AND NOT c.collisdeterministic
+UNION
+SELECT a.attname::text FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int2[], i.indcollation::oid[]) AS part(number, used)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.number
+JOIN pg_collation c ON c.oid = part.used
+WHERE i.indrelid = to_regclass({0}) AND i.indisunique AND NOT c.collisdeterministic"""
 HOLDERS = """
 SELECT DISTINCT concat(a.pid, ' (role ', a.usename, ', application `', a.application_name, '`, ',
     a.state, ', transaction since ', to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS'), ')')
@@ -51,6 +60,21 @@ _WHY = {
     "temporary": "is TEMPORARY",
     "rule": "has a rule, which can send rows elsewhere",
 }
+
+
+def refuse_key(
+    table: str, keys: Sequence[str], found: Sequence[Sequence[object]]
+) -> SinkRefused | None:
+    """Return the error for a key whose collation takes different texts for equal."""
+    inexact = [str(name) for (name,) in found if name in keys]
+    if not inexact:
+        return None
+    return SinkRefused(
+        f"expected the key column `{inexact[0]}` of `{table}` to tell texts apart by every"
+        " character, found a nondeterministic collation: keys that it takes for equal would"
+        " overwrite one another",
+        hint=f'change the column and its index to COLLATE "C", then start again: `{inexact[0]}`',
+    )
 
 
 def refusal(table: str, found: Sequence[Sequence[object]]) -> SinkRefused | None:

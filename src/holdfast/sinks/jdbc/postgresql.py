@@ -116,8 +116,7 @@ class PostgreSql:
         ledger: bool,  # noqa: ARG002  MariaDB's ledger is asked for more
     ) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
-        parts = (place.schema, place.table) if place.schema else (place.table,)
-        found = connection.execute(pg_catalog.RELATIONS.format("?"), self.words.quoted(*parts))
+        found = connection.execute(pg_catalog.RELATIONS.format("?"), self._quoted(place))
         return pg_catalog.refusal(place.table, found)
 
     def require_key(
@@ -127,8 +126,12 @@ class PostgreSql:
         keys: Sequence[str],
         columns: Sequence[Column],
     ) -> None:
-        """Raise unless the keys are not null; ON CONFLICT itself asks for the index."""
-        del connection
+        """Raise unless the keys are exact and not null; ON CONFLICT itself asks for the index."""
+        table = self._quoted(place)
+        found = connection.execute(pg_catalog.INEXACT.format("?"), table, table)
+        refusal = pg_catalog.refuse_key(place.table, keys, found)
+        if refusal is not None:
+            raise refusal
         dialect.require_not_null(
             place, keys, columns, "ALTER TABLE {0} ALTER COLUMN {1} SET NOT NULL"
         )
@@ -172,3 +175,7 @@ class PostgreSql:
         """Return the sessions that hold a lock on the ledger."""
         rows = connection.execute(pg_catalog.HOLDERS.format("?"), ledger)
         return [str(one) for (one,) in rows]
+
+    def _quoted(self, place: Place) -> str:
+        parts = (place.schema, place.table) if place.schema else (place.table,)
+        return self.words.quoted(*parts)
