@@ -40,10 +40,13 @@ class MariaDbServer:
         root = _unpacked()
         data = self._folder / "data"
         data.mkdir()
+        temporary = self._folder / "tmp"  # a server that starts empties its own, and that of others
+        temporary.mkdir()
         share = root / "usr/share/mysql"
         scripts = "".join((share / name).read_text("utf-8") for name in BOOTSTRAP)
         common = [
             *(str(root / "usr/sbin/mariadbd"), "--no-defaults", f"--datadir={data}"),
+            f"--tmpdir={temporary}",
             *(f"--lc-messages-dir={share}", f"--character-sets-dir={share}/charsets"),
             *("--user=root",) * (os.geteuid() == 0),
         ]
@@ -59,6 +62,8 @@ class MariaDbServer:
             f"CREATE DATABASE {DATABASE};\n"
             f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{self.password}';\n"
             f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'%';\n"
+            f"CREATE USER 'admin'@'%' IDENTIFIED BY '{self.password}';\n"
+            "GRANT ALL ON *.* TO 'admin'@'%';\n"
         )
         self.port = _free_port()
         log = (self._folder / "log").open("wb")
@@ -93,12 +98,12 @@ class MariaDbServer:
         """The address, as JDBC takes it."""
         return f"jdbc:mariadb://127.0.0.1:{self.port}/{DATABASE}"
 
-    def query(self, text: str) -> list[tuple[object, ...]]:
+    def query(self, text: str, user: str = USER) -> list[tuple[object, ...]]:
         """Rows of a query."""
         connection = pymysql.connect(
             host="127.0.0.1",
             port=self.port,
-            user=USER,
+            user=user,
             password=self.password,
             database=DATABASE,
             autocommit=True,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.decode import lease as lease_format
-from holdfast.errors import LeaseHeld
+from holdfast.errors import DriverFenced, LeaseHeld
 from holdfast.gather import processes
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
@@ -29,7 +29,7 @@ FOLDER = f".holdfast/{JOB}/lease"
 ABROAD = Holder(host="elsewhere", pid=1, process="")
 ACQUIRE = """
 import sys, time
-from holdfast.errors import LeaseHeld
+from holdfast.errors import DriverFenced, LeaseHeld
 from holdfast.model.ids import Epoch, JobName
 from holdfast.run import lease
 from holdfast.storage import open_store
@@ -330,3 +330,30 @@ def test_a_heartbeat_under_way_does_not_take_back_a_release(store: Store) -> Non
     closing.join()
     time.sleep(0.3)
     assert read(store, 1).released
+
+
+def test_an_epoch_is_raised_above_a_ledgers_without_a_rival(store: Store) -> None:
+    """The records were lost, and a ledger that is read later knows a higher epoch."""
+    lost: list[Lease] = []
+    held = lease.acquire(store, JOB, above=Epoch(0), ttl_ms=60)
+    keeper = lease.Keeper(store, lost.append)
+    keeper.keep(held)
+    raised = keeper.raise_epoch(JOB, above=Epoch(7))
+    assert raised.epoch == 8
+    time.sleep(0.2)  # some heartbeats
+    assert not lost
+    beaten = lease_format.decode(store.read(f"{FOLDER}/{8:012d}.json"))  # type: ignore[arg-type]
+    assert isinstance(beaten, Lease)
+    assert beaten.heartbeat_ms > raised.heartbeat_ms
+    keeper.close()
+    assert lease.acquire(store, JOB, above=Epoch(0)).epoch == 9
+
+
+def test_an_epoch_is_not_raised_when_a_newer_driver_has_the_lease(store: Store) -> None:
+    held = lease.acquire(store, JOB, above=Epoch(0))
+    put(store, 3)
+    with pytest.raises(DriverFenced):
+        lease.raise_epoch(store, held, above=Epoch(7))
+    keeper = lease.Keeper(store, lambda _: None)
+    with pytest.raises(DriverFenced):
+        keeper.raise_epoch(JOB, above=Epoch(7))

@@ -241,7 +241,7 @@ table = f"{PLACE}/table"
 other = f"{PLACE}/other"
 
 LOGIN = {"user": os.environ.get("CRASH_USER"), "password": "env:CRASH_PASSWORD"}
-JDBC = CONNECTION if CONNECTION.startswith("jdbc:") else "jdbc:none"
+JDBC = CONNECTION if CONNECTION.startswith("jdbc:") else "jdbc:mariadb://none/none"
 OUTPUTS = {
     "append": (sinks.delta_append(table),),
     "append-large": (sinks.delta_append(table),),

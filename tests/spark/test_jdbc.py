@@ -3,39 +3,34 @@
 import contextlib
 import datetime as dt
 import decimal
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import psycopg
 import pytest
-from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
-from tests.mariadb_server import USER, MariaDbServer
+from tests.spark.jdbc_driving import KEY, LIFE, PASSWORD, Server, append, batch, connect, opened
 
 from holdfast import sinks
 from holdfast.errors import (
     BatchChanged,
     DriverFenced,
+    HoldfastError,
     OptionInvalid,
     SchemaMismatch,
     SinkBehind,
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Unknown, Written
-from holdfast.model.definition import JdbcAppend, JdbcUpsert, Output
-from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.definition import Output
+from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink
+from holdfast.sinks.jdbc.columns import Column
 from holdfast.sinks.jdbc.connection import Connection
 
 pytestmark = pytest.mark.spark
-
-LIFE = Life(job=JobName("job"), generation=Generation(1), epoch=Epoch(1), location="/base/job")
-PASSWORD = "env:HOLDFAST_TEST_PASSWORD"
-KEY = LedgerKey(job=LIFE.job, generation=LIFE.generation, output=OutputName("rows"))
-
 
 NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
 
@@ -50,73 +45,17 @@ def written(*, taken_back: bool) -> Written:
     )
 
 
-class Server:
-    """Either server, as the tests need it."""
-
-    def __init__(self, url: str, user: str, server: MariaDbServer | Database) -> None:
-        self.url = url
-        self.user = user
-        self._server = server
-
-    def query(self, text: str) -> list[tuple[object, ...]]:
-        """Rows of a query, or none where there are none to give."""
-        if isinstance(self._server, MariaDbServer):
-            return self._server.query(text.replace('"', "`"))
-        with psycopg.connect(self._server.connection, autocommit=True) as connection:
-            done = connection.execute(text.encode())
-            return done.fetchall() if done.description else []
-
-    def tables(self) -> list[str]:
-        """The tables there are."""
-        found = self.query(
-            "SELECT table_name FROM information_schema.tables"
-            " WHERE table_schema IN ('public', 'serving')"
-        )
-        return sorted(str(name) for (name,) in found)
-
-
 @pytest.fixture(params=["postgresql", "mariadb"])
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server without tables."""
-    if request.param == "mariadb":
-        mariadb: MariaDbServer = request.getfixturevalue("mariadb")
-        monkeypatch.setenv("HOLDFAST_TEST_PASSWORD", mariadb.password)
-        found = Server(mariadb.url, USER, mariadb)
-    else:
-        database: Database = request.getfixturevalue("database")
-        parts = dict(part.split("=") for part in database.connection.split())
-        url = f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
-        password = database.pgpass.read_text().strip().rpartition(":")[2]
-        monkeypatch.setenv("HOLDFAST_TEST_PASSWORD", password)
-        found = Server(url, ROLE, database)
-    yield found
-    for table in found.tables():
-        found.query(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)).as_string())
-
-
-def append(server: Server) -> Output:
-    return sinks.jdbc_append(server.url, "rows", user=server.user, password=PASSWORD)
+    with connect(request.param, request, monkeypatch) as found:
+        yield found
 
 
 def upsert(server: Server, newest: str | None = "version") -> Output:
     server.query('CREATE TABLE "rows" (k bigint PRIMARY KEY, version bigint, note varchar(40))')
     return sinks.jdbc_upsert(
         server.url, "rows", keys=["k"], newest=newest, user=server.user, password=PASSWORD
-    )
-
-
-def opened(output: Output, kind: type[JdbcSink] = JdbcSink) -> JdbcSink:
-    assert isinstance(output.sink, JdbcAppend | JdbcUpsert)
-    return kind(output.sink, KEY)
-
-
-def batch(number: int, *, epoch: int = 1, digest: str | None = None) -> Batch:
-    return Batch(
-        life=replace(LIFE, epoch=Epoch(epoch)),
-        id=BatchId(number),
-        digest=Digest(digest or f"digest-{number}"),
-        offsets=[{"source": "0", "end": number}],
-        expected_rows=2,
     )
 
 
@@ -177,6 +116,71 @@ def test_an_older_driver_is_fenced_inside_its_transaction(
         sink.prepare(LIFE, two(spark, 0).schema, spark)
 
 
+HANGS, GO_ON = threading.Event(), threading.Event()
+
+
+class Hanging(JdbcSink):
+    """A driver that hangs inside its transaction, with the ledger's row locked."""
+
+    def _statements(
+        self, connection: Connection, staging: str, columns: Sequence[Column]
+    ) -> list[str]:
+        HANGS.set()
+        GO_ON.wait(60)
+        return super()._statements(connection, staging, columns)
+
+
+def test_a_driver_that_hangs_in_its_transaction_is_ended(
+    server: Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 1)
+    old = opened(append(server), Hanging)
+    old.prepare(LIFE, two(spark, 0).schema, spark)
+    HANGS.clear()
+    GO_ON.clear()
+    failed: list[Exception] = []
+
+    def write() -> None:
+        try:
+            old.write(batch(0), two(spark, 0))
+        except HoldfastError as error:
+            failed.append(error)
+
+    zombie = threading.Thread(target=write)
+    zombie.start()
+    assert HANGS.wait(60)
+    heir = opened(append(server))
+    heir.prepare(replace(LIFE, epoch=Epoch(2)), two(spark, 0).schema, spark)
+    assert heir.write(batch(0, epoch=2), two(spark, 0)) is Decision.WRITE
+    GO_ON.set()
+    zombie.join()
+    assert [type(error) for error in failed] == [SinkUnavailable], failed
+    with pytest.raises(DriverFenced):
+        old.write(batch(0), two(spark, 0))
+    assert ids(server) == [0, 1]
+
+
+def test_a_session_that_holds_the_ledger_is_named(
+    server: Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 1)
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._ATTEMPTS", 1)
+    monkeypatch.setattr("holdfast.sinks.jdbc.connection._LOCK_SECONDS", 1)
+    sink = opened(append(server))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    who = "CONNECTION_ID()" if server.is_mariadb else "pg_backend_pid()"
+    with contextlib.closing(Connection(spark, sink._address)) as other, other.transaction():  # noqa: SLF001
+        other.execute("SELECT epoch FROM holdfast_ledger FOR UPDATE")
+        ((session,),) = other.execute(f"SELECT {who}")
+        with pytest.raises(SinkUnavailable, match=rf"holds it: .*\b{session} \((role|user) "):
+            sink.write(batch(0), two(spark, 0))
+        with pytest.raises(SinkUnavailable, match=rf"holds it: .*\b{session} \((role|user) "):
+            opened(append(server)).prepare(
+                replace(LIFE, epoch=Epoch(2)), two(spark, 0).schema, spark
+            )
+    assert sink.write(batch(0), two(spark, 0)) is Decision.WRITE
+
+
 class StagedTwice(JdbcSink):
     """A task whose rows were committed, and that was run again all the same."""
 
@@ -200,10 +204,12 @@ def test_a_task_that_was_run_twice_is_noticed(server: Server, spark: SparkSessio
 class GivenUp(JdbcSink):
     """A task that Spark gave up, and that commits when the rows have been counted."""
 
-    def _statements(self, connection: Connection, staging: str, names: list[str]) -> list[str]:
+    def _statements(
+        self, connection: Connection, staging: str, columns: Sequence[Column]
+    ) -> list[str]:
         with contextlib.closing(Connection(self._spark, self._address)) as other:
             other.execute(f"INSERT INTO {staging} SELECT * FROM {staging}")
-        return super()._statements(connection, staging, names)
+        return super()._statements(connection, staging, columns)
 
     def _stage(self, staging: str, rows: DataFrame) -> int:
         self._spark = rows.sparkSession
@@ -259,24 +265,186 @@ def test_what_the_sink_holds_is_told_once_spark_runs(
     assert opened(append(server)).last_written() == told
 
 
-def test_mariadb_is_asked_for_what_it_would_not_say(
-    mariadb: MariaDbServer, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def own_mariadb(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    """MariaDB without tables."""
+    with connect("mariadb", request, monkeypatch) as found:
+        yield found
+
+
+def keyed(server: Server, newest: str | None = None) -> Output:
+    return sinks.jdbc_upsert(
+        server.url, "rows", keys=["id"], newest=newest, user=server.user, password=PASSWORD
+    )
+
+
+EXACT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+# what the table is: what the error says
+UNSAFE_KEYS = {
+    "no index": (
+        "(id bigint NOT NULL, text longtext, KEY (id), UNIQUE (id, text(9)))",
+        "expected a unique index of `rows` on exactly `id`",
+    ),
+    "an index of the first letters": (
+        f"(id varchar(40) {EXACT} NOT NULL, text longtext, UNIQUE (id(2)))",
+        "expected a unique index of `rows` on exactly `id`",
+    ),
+    "a null": ("(id bigint UNIQUE, text longtext)", "`id` of `rows` to take no null"),
+    "letters of either case": (
+        "(id varchar(40) PRIMARY KEY, text longtext)",
+        "found the collation `utf8mb4_general_ci`",
+    ),
+    "blanks at the end": (
+        "(id varchar(40) COLLATE utf8mb4_bin PRIMARY KEY, text longtext)",
+        "found the collation `utf8mb4_bin`",
+    ),
+    "no transactions": ("(id bigint PRIMARY KEY, text longtext) ENGINE=MyISAM", "found MyISAM"),
+    "no crash safety": ("(id bigint PRIMARY KEY, text longtext) ENGINE=Aria", "found Aria"),
+}
+
+
+@pytest.mark.parametrize(("made", "said"), UNSAFE_KEYS.values(), ids=UNSAFE_KEYS)
+def test_a_table_that_would_lose_rows_of_an_upsert_is_refused(
+    own_mariadb: Server, spark: SparkSession, made: str, said: str
 ) -> None:
-    """Without transactions rows stay that the ledger does not know; without an index keys do."""
-    monkeypatch.setenv("HOLDFAST_TEST_PASSWORD", mariadb.password)
-    server = Server(mariadb.url, USER, mariadb)
-    keyed = sinks.jdbc_upsert(server.url, "rows", keys=["id"], user=USER, password=PASSWORD)
-    schema = two(spark, 0).schema
-    server.query("CREATE TABLE `rows` (id bigint, text varchar(40), KEY (id), UNIQUE (id, text))")
-    with pytest.raises(SinkRefused, match="expected a unique index of `rows` on exactly `id`"):
-        opened(keyed).prepare(LIFE, schema, spark)
-    server.query("ALTER TABLE `rows` ADD PRIMARY KEY (id)")
-    opened(keyed).prepare(LIFE, schema, spark)
-    server.query("ALTER TABLE `rows` ENGINE = MyISAM")
-    with pytest.raises(SinkRefused, match=r"`rows` to be of an engine .* found MyISAM"):
-        opened(keyed).prepare(LIFE, schema, spark)
-    for table in server.tables():
-        server.query(f"DROP TABLE `{table}`")
+    own_mariadb.query(f"CREATE TABLE `rows` {made}")
+    key = "STRING" if "varchar" in made else "LONG"
+    schema = spark.createDataFrame([], f"id {key}, text STRING").schema
+    with pytest.raises(SinkRefused, match=said):
+        opened(keyed(own_mariadb)).prepare(LIFE, schema, spark)
+    assert "holdfast_ledger" not in own_mariadb.tables()
+
+
+def test_keys_that_differ_in_case_and_blanks_are_different_keys(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    own_mariadb.query(f"CREATE TABLE `rows` (id varchar(40) {EXACT} PRIMARY KEY, n bigint)")
+    rows = spark.createDataFrame(
+        [("a", 1), ("A", 2), ("a ", 3), ("\u00e4", 4)], "id STRING, n LONG"
+    )
+    sink = opened(keyed(own_mariadb, "n"))
+    sink.prepare(LIFE, rows.schema, spark)
+    sink.write(batch(0), rows)
+    sink.write(batch(1), rows.selectExpr("id", "n + 10 AS n"))
+    found = own_mariadb.query("SELECT id, n FROM `rows` ORDER BY n")
+    assert found == [("a", 11), ("A", 12), ("a ", 13), ("\u00e4", 14)]
+
+
+@pytest.mark.parametrize("newest", ["n", None])
+def test_another_unique_index_does_not_overwrite_another_keys_row(
+    server: Server, spark: SparkSession, newest: str | None
+) -> None:
+    """A row with a new key and the mail of another key: the batch fails, no row is replaced."""
+    server.query('CREATE TABLE "rows" (id bigint PRIMARY KEY, mail varchar(40) UNIQUE, n bigint)')
+    schema = "id LONG, mail STRING, n LONG"
+    sink = opened(keyed(server, newest))
+    first = spark.createDataFrame([(1, "a@x", 1), (2, "b@x", 1)], schema)
+    sink.prepare(LIFE, first.schema, spark)
+    sink.write(batch(0), first)
+    with pytest.raises(SinkRefused, match=r"(?i)duplicate"):
+        sink.write(batch(1), spark.createDataFrame([(3, "a@x", 2)], schema))
+    held = server.query('SELECT id, mail, n FROM "rows" ORDER BY id')
+    assert held == [(1, "a@x", 1), (2, "b@x", 1)]
+    sink.write(batch(1), spark.createDataFrame([(2, "c@x", 2), (3, "d@x", 2)], schema))
+    held = server.query('SELECT id, mail, n FROM "rows" ORDER BY id')
+    assert held == [(1, "a@x", 1), (2, "c@x", 2), (3, "d@x", 2)]
+
+
+def test_a_number_that_the_database_counts_is_kept(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    """MariaDB replaces a 0 by the next number, unless it is told not to."""
+    own_mariadb.query(
+        "CREATE TABLE `rows` (n bigint AUTO_INCREMENT PRIMARY KEY, id bigint NOT NULL UNIQUE,"
+        " text longtext)"
+    )
+    sink = opened(keyed(own_mariadb))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    sink.write(batch(1), two(spark, 0).selectExpr("id", "'again' AS text"))
+    assert own_mariadb.query("SELECT n, id, text FROM `rows` ORDER BY id") == [
+        (1, 0, "again"),
+        (2, 1, "again"),
+    ]
+    own_mariadb.clear()
+    own_mariadb.query("CREATE TABLE `rows` (id bigint AUTO_INCREMENT PRIMARY KEY, text longtext)")
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    assert ids(own_mariadb) == [0, 1]
+
+
+def test_ledger_and_table_are_made_whole_and_with_transactions(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    """Whatever the server makes by default; and each by one statement, for a crash after it."""
+    before = own_mariadb.query("SELECT @@global.default_storage_engine")[0][0]
+    rows = two(spark, 0).selectExpr("*", "current_timestamp() AS at")
+    own_mariadb.administrate("SET GLOBAL default_storage_engine = MyISAM")
+    try:
+        opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
+    finally:
+        own_mariadb.administrate(f"SET GLOBAL default_storage_engine = {before}")
+    engines = own_mariadb.query(
+        "SELECT DISTINCT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
+    )
+    assert engines == [("InnoDB",)]
+    own_mariadb.query("ALTER TABLE holdfast_ledger_history DROP PRIMARY KEY, ENGINE = MyISAM")
+    with pytest.raises(SinkRefused, match="`holdfast_ledger_history` to be of an engine"):
+        opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
+    own_mariadb.query("ALTER TABLE holdfast_ledger_history ENGINE = InnoDB")
+    own_mariadb.query("ALTER TABLE holdfast_ledger CONVERT TO CHARACTER SET utf8mb4")
+    with pytest.raises(SinkRefused, match="tell names apart by every character"):
+        opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
+
+
+def test_a_server_that_lets_values_through_is_told_not_to(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    """Without its strict mode MariaDB cuts texts and numbers, and writes the rest."""
+    before = own_mariadb.query("SELECT @@global.sql_mode, @@global.time_zone")[0]
+    own_mariadb.query("CREATE TABLE `rows` (id tinyint, text varchar(4), at timestamp(6) NULL)")
+    at = "TIMESTAMP'2026-07-01 12:00:00.000001Z' AS at"
+    rows = spark.sql(f"SELECT 1L AS id, 'good' AS text, {at}")
+    own_mariadb.administrate("SET GLOBAL sql_mode = '', GLOBAL time_zone = '-05:00'")
+    try:
+        sink = opened(append(own_mariadb))
+        sink.prepare(LIFE, rows.schema, spark)
+        for wrong in ("700L AS id, 'good' AS text", "1L AS id, 'too long' AS text"):
+            with pytest.raises(SinkRefused):
+                sink.write(batch(0), spark.sql(f"SELECT {wrong}, {at}"))
+        sink.write(batch(0), rows)
+    finally:
+        own_mariadb.administrate(
+            f"SET GLOBAL sql_mode = '{before[0]}', GLOBAL time_zone = '{before[1]}'"
+        )
+    held = own_mariadb.query("SELECT id, text, UNIX_TIMESTAMP(at) * 1000000 FROM `rows`")
+    assert held == [(1, "good", 1_782_907_200_000_001)]
+
+
+UNSAFE_TABLES = {
+    "unlogged": ('CREATE UNLOGGED TABLE "rows" (id bigint, text text)', "UNLOGGED"),
+    "a rule": (
+        """CREATE TABLE "rows" (id bigint, text text);
+        CREATE RULE away AS ON INSERT TO "rows" DO INSTEAD NOTHING""",
+        "has a rule",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "said"), UNSAFE_TABLES.values(), ids=UNSAFE_TABLES)
+def test_a_postgresql_table_that_does_not_keep_its_rows_is_refused(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession,
+    made: str,
+    said: str,
+) -> None:
+    with connect("postgresql", request, monkeypatch) as server:
+        server.query(made)
+        with pytest.raises(SinkRefused, match=said):
+            opened(append(server)).prepare(LIFE, two(spark, 0).schema, spark)
 
 
 def test_staging_that_was_left_behind_is_dropped_and_a_newer_drivers_is_not(
@@ -405,9 +573,16 @@ def test_no_password_is_said(
         {"url": "jdbc:mariadb://h/d", "options": {"password": "b"}},
         {"url": "jdbc:mariadb://h/d", "password": "b"},
         {"url": "mariadb://h/d"},
+        {"url": "jdbc:mysql://h/d"},
+        {"url": "jdbc:sqlserver://h;databaseName=d"},
+        {"url": "jdbc:oracle:thin:a/b@h:1521:d"},
+        {"url": "jdbc:h2:mem:d"},
     ],
 )
-def test_a_password_in_the_declaration_is_refused(given: dict[str, object]) -> None:
+def test_a_password_or_an_untested_database_in_the_declaration_is_refused(
+    given: dict[str, object],
+) -> None:
     with pytest.raises(OptionInvalid) as refused:
         sinks.jdbc_append(table="t", **given)  # type: ignore[arg-type]
     assert "password=b" not in str(refused.value)
+    assert "a/b" not in str(refused.value)

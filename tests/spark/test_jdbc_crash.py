@@ -1,12 +1,18 @@
 """Kill the driver at every step of the JDBC sinks, into a real MariaDB; the rows are right."""
 
+import json
+import os
+import shutil
+import signal
+import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.mariadb_server import USER, MariaDbServer
-from tests.spark.driving import KEYS, KILLED, ROWS, Stage, land
+from tests.spark.driving import KEYS, KILLED, ROWS, Stage, ended, land, wait_for
 
 from holdfast.run import jars
 
@@ -33,6 +39,54 @@ class JdbcStage(Stage):
             "CRASH_PASSWORD": self.server.password,
         }
         return Stage.environment(self, crash_at) | mine
+
+
+@pytest.fixture
+def drivers(mariadb: MariaDbServer) -> Iterator[tuple[str, str]]:
+    """How a driver finds the JDBC drivers; MariaDB is left without tables."""
+    paths = ",".join(str(path) for path in jars.paths("jdbc-drivers"))
+    yield "--set", f"spark.jars={paths}"
+    for (name,) in mariadb.query("SHOW TABLES"):
+        mariadb.query(f"DROP TABLE `{name}`")
+
+
+def test_a_driver_that_is_frozen_in_its_transaction_is_taken_over(
+    tmp_path: Path, mariadb: MariaDbServer, drivers: tuple[str, str]
+) -> None:
+    land(tmp_path)
+    stage = JdbcStage(home=tmp_path, source="files", sink="jdbc-append", server=mariadb)
+    zombie = stage.start("frozen-noted@1", "--lease", "2", *drivers)
+    try:
+        wait_for(tmp_path / "crashed-frozen-noted-1")
+        time.sleep(2.5)
+        heir = stage.run("", "--lease", "2", *drivers)
+        assert heir.code == 0, heir.said
+        os.killpg(zombie.pid, signal.SIGCONT)
+        woken = ended(zombie)
+        assert woken.code == 4, woken.said
+        assert "DRIVER_FENCED" in woken.said
+    finally:
+        if zombie.poll() is None:
+            os.killpg(zombie.pid, signal.SIGKILL)
+    assert Counter(mariadb.query("SELECT id FROM `rows`")) == Counter((n,) for n in range(ROWS))
+
+
+def test_lost_records_do_not_stop_the_stream(
+    tmp_path: Path, mariadb: MariaDbServer, drivers: tuple[str, str]
+) -> None:
+    """The ledger behind JDBC is read when Spark runs; the lease has then begun at 1 again."""
+    land(tmp_path)
+    stage = JdbcStage(home=tmp_path, source="files", sink="jdbc-append", server=mariadb)
+    first = stage.run("", *drivers)
+    assert first.code == 0, first.said
+    mariadb.query("UPDATE holdfast_ledger SET epoch = 7")
+    shutil.rmtree(tmp_path / "checkpoints/.holdfast")
+    row = {"id": ROWS, "k": 0, "at": "2026-01-02T00:00:00Z", "text": "later"}
+    (tmp_path / "landing/part-later.json").write_text(json.dumps(row))
+    second = stage.run("", *drivers)
+    assert second.code == 0, second.said
+    assert Counter(mariadb.query("SELECT id FROM `rows`")) == Counter((n,) for n in range(ROWS + 1))
+    assert mariadb.query("SELECT epoch FROM holdfast_ledger") == [(8,)]
 
 
 def test_killed_driver_loses_and_duplicates_nothing(tmp_path: Path, mariadb: MariaDbServer) -> None:

@@ -105,7 +105,7 @@ class PostgresUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcAppend:
-    """Append every row to a table of any database that Spark can write, with a ledger beside it."""
+    """Append every row to a table of MariaDB or PostgreSQL by JDBC, with a ledger beside it."""
 
     url: str
     user: str | None

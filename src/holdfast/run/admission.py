@@ -138,6 +138,31 @@ def _require_continuous(
                 raise refusal
 
 
+def catch_up(mine: AdmittedJob, keeper: lease.Keeper, accepted: frozenset[str]) -> AdmittedJob:
+    """Return the job with an epoch that no ledger has passed; asked before the sinks are prepared.
+
+    Where the records were lost, the lease counts from 1 again, while the ledgers know higher
+    epochs. Those that could be read at admission were counted in there. A ledger behind JDBC is
+    read here for the first time, once Spark runs. A newer driver has a newer lease: that is found
+    by `Keeper.raise_epoch`.
+    """
+    ledgers = _ledgers(mine.outputs).items()
+    known = {name: last for name, last in ledgers if not isinstance(last, Unknown)}
+    recorded = {
+        f"the ledger in output `{name}`": last.location
+        for name, last in known.items()
+        if isinstance(last.location, str)
+    }
+    moved = rules.of_record(mine.job.name, mine.life.location, recorded)
+    if moved is not None and moved.code not in accepted:
+        raise moved
+    highest = max((last.epoch for last in known.values()), default=Epoch(0))
+    if highest <= mine.life.epoch:
+        return mine
+    raised = keeper.raise_epoch(mine.job.name, above=highest)
+    return replace(mine, lease=raised, life=replace(mine.life, epoch=raised.epoch))
+
+
 def _ledgers(outputs: tuple[query.OpenOutput, ...]) -> dict[OutputName, LastWritten]:
     return {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
 

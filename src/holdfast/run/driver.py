@@ -166,7 +166,9 @@ class Running:
         result = query.result_of(runner.job, session)
         plan = fingerprint.tried(lambda: fingerprint.of_job(runner.job, result))
         self._judge(runner, plan)
-        admission.require_done(self._base, runner.admitted, self._wishes.accepted)
+        accepted = self._wishes.accepted
+        admission.require_done(self._base, runner.admitted, accepted)
+        runner.admitted = admission.catch_up(runner.admitted, self._keeper, accepted)
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.admitted.outputs, reader)

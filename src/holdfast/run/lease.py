@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.decode import lease as lease_format
-from holdfast.errors import LeaseHeld, StorageUnavailable
+from holdfast.errors import DriverFenced, LeaseHeld, StorageUnavailable
 from holdfast.gather import processes
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Lease
@@ -95,6 +95,29 @@ def _remove(store: Store, lease: Lease) -> None:
         store.delete(_path(lease))
 
 
+def raise_epoch(store: Store, held: Lease, *, above: Epoch) -> Lease:
+    """Return the lease with a higher epoch than a ledger has; raises DriverFenced if it is lost.
+
+    The ledger knows a higher epoch where the records were lost. As long as this driver's lease is
+    the newest, nobody else can take one, so that the new file has no rival but a driver that lived
+    through the loss of the records.
+    """
+    now = clock.now_ms()
+    fresh = replace(held, epoch=Epoch(above + 1), since_ms=now, heartbeat_ms=now)
+    newest = max(_epochs(store, held.job), default=held.epoch)
+    data = lease_format.encode(fresh)
+    if newest <= held.epoch and exclusive.create(store, _path(fresh), data):
+        return fresh
+    raise _lost(held.job)
+
+
+def _lost(job: JobName) -> DriverFenced:
+    return DriverFenced(
+        f"cannot write for job `{job}`: another driver took the lease after this one",
+        hint="let this process end; the job runs elsewhere",
+    )
+
+
 def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
     data = store.read(f"{_folder(job)}/{epoch:012d}.json")
     lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
@@ -162,6 +185,16 @@ class Keeper:
         if not self._thread.is_alive():
             self._thread.start()
 
+    def raise_epoch(self, job: JobName, *, above: Epoch) -> Lease:
+        """Replace a lease by one with a higher epoch, and keep that."""
+        with self._guard:  # a heartbeat in between would take the new epoch for a rival's
+            held = self._leases.get(job)
+            if held is None:
+                raise _lost(job)
+            fresh = raise_epoch(self._store, held, above=above)
+            self._leases[job] = fresh
+        return fresh
+
     def release(self, job: JobName) -> None:
         """Give a lease up, so that the next driver need not wait."""
         with self._guard:
@@ -203,13 +236,15 @@ class Keeper:
             return  # without its records a stream goes on; the sinks' fence holds
         if newest > lease.epoch:
             with self._guard:
+                if self._leases.get(lease.job) != lease:  # this driver has raised its own epoch
+                    return
                 self._leases.pop(lease.job, None)
             _own.discard(lease.token)
             with contextlib.suppress(Exception):  # the other leases need their heartbeats
                 self._lost(lease)
             return
         with self._guard:
-            if lease.job in self._leases:
+            if self._leases.get(lease.job) == lease:
                 self._write(replace(lease, heartbeat_ms=clock.now_ms()))
 
     def _write(self, lease: Lease) -> None:

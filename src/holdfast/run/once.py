@@ -169,6 +169,7 @@ class Once:
         keeper.keep(admitted.lease)
         try:
             _require_same_query(found.base, admitted, rows.sparkSession)
+            admitted = admission.catch_up(admitted, keeper, wishes.accepted)
             query.prepare(admitted.outputs, admitted.life, rows)
         except BaseException:
             self._release()

@@ -50,6 +50,7 @@ _SECRET_OPTION = re.compile(rf"(?i)(?:[\w.\-]*\.)?{_TELLING_NAME}")
 _SECRET_PATH = re.compile(
     rf"(?i)://[^/@\s]*:[^/@\s]*@|[?&;](?:{_TELLING_NAME}|sig|signature|x-amz-\w+)="
 )
+_JDBC_KINDS = ("jdbc:postgresql:", "jdbc:mariadb:")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 FILE_FORMATS = ("parquet", "json", "csv")
 
@@ -204,7 +205,7 @@ def jdbc_append(  # noqa: PLR0913  one parameter an option of the sink
     select: Select | None = None,
     name: str | None = None,
 ) -> Output:
-    """Append to a table of any database that Spark can write through JDBC, exactly once.
+    """Append to a table of PostgreSQL or MariaDB through JDBC, exactly once.
 
     The driver's jar is yours: `--set spark.jars=…`. `password` says where the password is found,
     as `"env:NAME"` or `"file:PATH"`; `options` are those of Spark's JDBC writer.
@@ -218,7 +219,7 @@ def jdbc_append(  # noqa: PLR0913  one parameter an option of the sink
         table=table,
         options=dict(options or {}),
     )
-    return Output(name=OutputName(name or table), sink=sink, select=select)
+    return Output(name=_jdbc_name(name or table), sink=sink, select=select)
 
 
 def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
@@ -255,14 +256,25 @@ def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
         keys=tuple(keys),
         newest=newest,
     )
-    return Output(name=OutputName(name or table), sink=sink, select=select)
+    return Output(name=_jdbc_name(name or table), sink=sink, select=select)
+
+
+def _jdbc_name(name: str) -> OutputName:
+    """Refuse blanks at the end, which MariaDB's ledger does not tell apart."""
+    if name != name.rstrip():
+        raise OptionInvalid(
+            f"expected the name of an output without blanks at its end, found `{name}`",
+            hint='give it a name: `jdbc_append(url, table, name="rows")`',
+        )
+    return OutputName(name)
 
 
 def _check_jdbc(url: str, password: str | None, options: Mapping[str, str]) -> None:
     """Refuse a password in the declaration; what was given is not repeated."""
-    if not url.startswith("jdbc:"):
+    if not url.startswith(_JDBC_KINDS):
         raise OptionInvalid(
-            "expected an address that begins with `jdbc:`, found another",
+            "expected the address of a database that is tested, PostgreSQL or MariaDB, found"
+            f" `{':'.join(url.split(':')[:2])}`",
             hint='give it as the driver takes it: `"jdbc:mariadb://host:3306/database"`',
         )
     if _JDBC_PASSWORD.search(url) or any(_SECRET_OPTION.fullmatch(key) for key in options):

@@ -19,7 +19,7 @@ comparing the batch at hand with what the sink last wrote:
     same id, digest not to be found        cannot be told              BatchUnverifiable
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +30,7 @@ from holdfast.errors import (
     DriverFenced,
     SinkBehind,
     SinkContended,
+    SinkUnavailable,
 )
 from holdfast.model import ends
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
@@ -166,6 +167,15 @@ def contended(path: str) -> SinkContended:
     return SinkContended(
         f"expected to commit to `{path}`, found other writers committing in between every time",
         hint="let fewer writers work on the table at a time",
+    )
+
+
+def blocked(table: str, holders: Sequence[str]) -> SinkUnavailable:
+    """The error of a driver that waits for a lock on the ledger that another session keeps."""
+    who = "; ".join(holders) or "a session that this role may not see"
+    return SinkUnavailable(
+        f"cannot lock the ledger of `{table}`: another session holds it: {who}",
+        hint="end that session, or let it finish; the batch runs again",
     )
 
 

@@ -1,4 +1,4 @@
-"""Sinks in any database that Spark can write through JDBC."""
+"""Sinks in MariaDB and PostgreSQL, through Spark's JDBC writer."""
 
 from holdfast.sinks.jdbc.sink import JdbcSink
 

@@ -6,16 +6,13 @@ nothing to that, and needs no client library of its own.
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from holdfast.errors import HoldfastError, SinkRefused, SinkUnavailable
-from holdfast.model.definition import JdbcAppend, JdbcUpsert
-from holdfast.sinks.jdbc import dialect as dialects
-from holdfast.sinks.secret import secret
+from holdfast.sinks.jdbc.address import Address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,39 +20,11 @@ if TYPE_CHECKING:
 Value = str | int | None
 
 _LOCK_SECONDS = 30
+_LOCKED_STATES = ("55P03", "57014")
+_LOCKED_CODES = (1205, 1969, 3024)
 # Also what passes in the server: no room, no memory, a lock, a stop, a standby that is read-only.
 _AWAY = ("08", "25006", "40", "53", "55", "57", "58", "70100", "HY000", "HYT", "XX")
 _AWAY_CLASSES = ("Transient", "Timeout", "Connection")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """A database, and how to log in; the password itself is looked up when it is needed."""
-
-    url: str
-    user: str | None
-    password: str | None
-    options: tuple[tuple[str, str], ...]
-
-    @staticmethod
-    def of(sink: JdbcAppend | JdbcUpsert) -> "Address":
-        """Where a sink is."""
-        return Address(
-            url=sink.url,
-            user=sink.user,
-            password=sink.password,
-            options=tuple(sink.options.items()),
-        )
-
-    def settings(self) -> dict[str, str]:
-        """What Spark's JDBC reader and writer are told, the password too."""
-        driver = dialects.driver_of(self.url)
-        found = {**({"driver": driver} if driver else {}), **dict(self.options)}
-        if self.user is not None:
-            found["user"] = self.user
-        if self.password is not None:
-            found["password"] = secret(self.password)
-        return found
 
 
 class Connection:
@@ -71,11 +40,9 @@ class Connection:
         scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(settings)
         with self.explained("the database"):
             options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
-                dialects.for_spark(address.url), "holdfast_ledger", scala
+                address.for_spark, "holdfast_ledger", scala
             )
-            dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(
-                dialects.for_spark(address.url)
-            )
+            dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(address.for_spark)
             self._java: JavaObject = dialect.createConnectionFactory(options).apply(-1)
 
     def execute(
@@ -169,7 +136,7 @@ class Connection:
                 hint="put its jar into `spark.jars`, and its class into the sink's options as"
                 " `driver`",
             )
-        if _is_away(error):
+        if _is_away(error) or is_locked(error):
             return SinkUnavailable(
                 f"expected to use `{table}` at `{self._address.url}`, found: {reason}",
                 hint="check that the server runs and takes connections; the batch runs again",
@@ -203,14 +170,26 @@ def said(error: Py4JJavaError) -> str:
 
 def _is_away(error: Py4JJavaError) -> bool:
     """Whether the server, not the statement, is what failed; by the SQL state, then the class."""
+    java = _sql_exception(error)
+    if java is None:
+        return False
+    state, name = str(java.getSQLState() or ""), str(java.getClass().getName())
+    return state.startswith(_AWAY) or any(part in name for part in _AWAY_CLASSES)
+
+
+def is_locked(error: Py4JJavaError) -> bool:
+    """Whether a statement gave up waiting for a lock that another session holds."""
+    java = _sql_exception(error)
+    if java is None:
+        return False
+    return str(java.getSQLState()) in _LOCKED_STATES or int(java.getErrorCode()) in _LOCKED_CODES
+
+
+def _sql_exception(error: Py4JJavaError) -> JavaObject | None:
     java = error.java_exception
-    while java is not None:
-        name = str(java.getClass().getName())
-        if "SQL" in name or "PSQL" in name:
-            state = str(java.getSQLState() or "")
-            return state.startswith(_AWAY) or any(part in name for part in _AWAY_CLASSES)
+    while java is not None and "SQL" not in str(java.getClass().getName()):
         java = java.getCause()
-    return False
+    return java
 
 
 def _bind(statement: JavaObject, index: int, value: str | int) -> None:

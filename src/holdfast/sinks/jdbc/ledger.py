@@ -26,7 +26,7 @@ from holdfast.model.batch import (
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.jdbc.connection import Connection, Value
-from holdfast.sinks.jdbc.dialect import Dialect
+from holdfast.sinks.jdbc.dialect import Words
 
 if TYPE_CHECKING:
     from holdfast.model.json import Json
@@ -39,12 +39,13 @@ _NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of
 class Ledger:
     """One row of the ledger, and its history."""
 
-    def __init__(self, dialect: Dialect, schema: str | None, table: str, key: LedgerKey) -> None:
+    def __init__(self, dialect: Words, schema: str | None, table: str, key: LedgerKey) -> None:
         self._dialect = dialect
         self._table = table
         place = (schema,) if schema else ()
         self._ledger = dialect.quoted(*place, LEDGER)
         self._history = dialect.quoted(*place, HISTORY)
+        self.name = self._ledger
         self._key: tuple[str | int, ...] = (key.job, key.generation, key.output)
         q = dialect.quoted
         self._ours = f"WHERE {q('job')} = ? AND {q('generation')} = ? AND {q('output')} = ?"
@@ -173,7 +174,7 @@ class Ledger:
             f" {q('epoch')} {d.whole} NOT NULL, {q('location')} {d.text} NOT NULL,"
             f" {q('tables')} {d.text} NOT NULL, {q('batch')} {d.whole}, {q('digest')} {d.name},"
             f" {q('offsets')} {d.json}, {q('rows')} {d.whole}, {q('written_at')} {d.time} NULL,"
-            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}))"
+            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')})){d.storage}"
         )
 
     def _create_past(self) -> str:
@@ -185,7 +186,7 @@ class Ledger:
             f" {q('batch')} {d.whole} NOT NULL, {q('epoch')} {d.whole} NOT NULL,"
             f" {q('digest')} {d.name} NOT NULL, {q('offsets')} {d.json} NOT NULL,"
             f" {q('rows')} {d.whole} NOT NULL, {q('written_at')} {d.time} NOT NULL,"
-            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')}))"
+            f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')})){d.storage}"
         )
 
 

@@ -1,15 +1,18 @@
 """The JDBC sinks, append and upsert: Spark stages, one transaction of the driver moves.
 
     1  look at the ledger                 skip what is there, stop where a newer driver was
-    2  look at the table's columns        a mismatch is found before a row is sent
-    3  make a staging table               with the columns of the table, named by epoch and batch
+    2  look at the table and its columns  a mismatch is found before a row is sent
+    3  make a staging table               of types that take every value, named by epoch and batch
     4  Spark's JDBC writer fills it       each task commits on its own
     5  begin; lock the ledger's row; decide again
-    6  count the staged rows              a task that committed and was run again is found here
+    6  count and check the staged rows    a task that committed and was run again is found here
     7  move them, note the batch, commit  readers see the batch whole, with the ledger
 
 A driver that dies in 1 to 6 leaves a staging table that the next start drops, and the ledger at
 the batch before. One that dies in 7 leaves all of it or nothing, and the ledger tells which.
+
+A driver that hangs in 5 to 7 holds the lock of the ledger's row. The one that takes over has a
+higher epoch; it waits a little, then ends the older one's session, which rolls it back.
 
 A task of Spark's writer can be run again after its rows were committed. Then there are more rows
 staged than the plan gave; the batch fails, runs again, and is staged anew.
@@ -19,6 +22,7 @@ import contextlib
 import hashlib
 import secrets
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -29,16 +33,24 @@ from holdfast.model.definition import JdbcAppend, JdbcUpsert
 from holdfast.model.ids import Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.jdbc import dialect as dialects
-from holdfast.sinks.jdbc.connection import Address, Connection, Value
-from holdfast.sinks.jdbc.dialect import Upsert
-from holdfast.sinks.jdbc.ledger import Ledger
+from holdfast.sinks.jdbc import columns as table_columns
+from holdfast.sinks.jdbc import connection as connections
+from holdfast.sinks.jdbc.address import Address
+from holdfast.sinks.jdbc.columns import Column, Kind
+from holdfast.sinks.jdbc.connection import Connection, Value
+from holdfast.sinks.jdbc.dialect import Dialect, Place, Upsert
+from holdfast.sinks.jdbc.ledger import HISTORY, LEDGER, Ledger
+from holdfast.sinks.jdbc.mariadb import MariaDb
+from holdfast.sinks.jdbc.postgresql import PostgreSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _NO_JVM = Unknown(reason="a ledger behind JDBC is read through Spark, which has not started yet")
+_LOCK_SECONDS = 3
+_ATTEMPTS = 5
+_TIMES = (Kind.DATE, Kind.MOMENT, Kind.LOCAL)
 
 
 class JdbcSink:
@@ -47,10 +59,12 @@ class JdbcSink:
     def __init__(self, sink: JdbcAppend | JdbcUpsert, key: LedgerKey) -> None:
         self._sink = sink
         self._address = Address.of(sink)
-        self._dialect = dialects.of(sink.url)
-        self._place = (sink.schema,) if sink.schema else ()
-        self._table = self._dialect.quoted(*self._place, sink.table)
-        self._ledger = Ledger(self._dialect, sink.schema, self._table, key)
+        self._dialect = _dialect_of(self._address.kind)
+        self._words = self._dialect.words
+        self._schema = (sink.schema,) if sink.schema else ()
+        self._place = Place(schema=sink.schema, table=sink.table)
+        self._table = self._words.quoted(*self._schema, sink.table)
+        self._ledger = Ledger(self._words, sink.schema, self._table, key)
         named = f"{key.job}/{key.generation}/{key.output}".encode()
         self._prefix = f"hf_{hashlib.sha256(named).hexdigest()[:12]}_"
         self._connection: Connection | None = None
@@ -62,40 +76,52 @@ class JdbcSink:
         spark = SparkSession.getActiveSession()
         if spark is None:
             return _NO_JVM
-        connection = self._connected(spark)
-        with connection.explained(self._sink.table):
+        with (
+            contextlib.closing(Connection(spark, self._address)) as connection,
+            connection.explained(self._sink.table),
+        ):
             there = connection.columns(self._table) is not None
             return self._ledger.last_written(connection, there=there)
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Make what is missing, check the columns, fence older drivers, drop what they left."""
-        connection = self._connected(spark)
+        self._close()
+        connection = self._connected(spark, life.epoch)
         with connection.explained(self._sink.table):
             if connection.columns(self._table) is None:
-                self._create(connection, schema, spark)
-            self._require_columns(connection, schema.names)
+                self._create(connection, schema)
+            self._require_durable(connection, self._place)
+            columns = self._fit(connection, schema)
+            if isinstance(self._sink, JdbcUpsert):
+                self._dialect.require_key(connection, self._place, self._sink.keys, columns)
             self._ledger.create(connection)
-            self._require_transactions(connection)
-            self._require_unique(connection)
-            self._ledger.fence(connection, life)
+            for table in (LEDGER, HISTORY):
+                self._require_durable(
+                    connection, Place(schema=self._sink.schema, table=table), ledger=True
+                )
+            self._fence(connection, life)
             self._sweep(connection, life.epoch)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the rows and the ledger in one transaction, or skip what is there."""
-        connection = self._connected(rows.sparkSession)
+        connection = self._connected(rows.sparkSession, batch.life.epoch)
         with connection.explained(self._sink.table):
             if self._decide(connection, batch, lock=False) is Decision.SKIP:
                 return Decision.SKIP
-            names = self._require_columns(connection, rows.columns)
+            self._require_durable(connection, self._place)
+            columns = self._fit(connection, rows.schema)
             staging = f"{self._prefix}{batch.life.epoch}_{batch.id}_{secrets.token_hex(4)}"
-            quoted = self._dialect.quoted(*self._place, staging)
-            connection.execute(
-                f"CREATE TABLE {quoted} AS SELECT {self._listed(names)} FROM {self._table}"
-                " WHERE 1 = 0"
-            )
+            quoted = self._words.quoted(*self._schema, staging)
+            defined = ", ".join(f"{self._quoted(c)} {c.staged}" for c in columns)
+            connection.execute(f"CREATE TABLE {quoted} ({defined}){self._words.storage}")
             try:
-                count = self._stage(quoted, self._one_a_key(rows.select(*map(_column, names))))
-                return self._moved(connection, batch, quoted, names, count)
+                chosen = self._one_a_key(rows)
+                count = self._stage(quoted, chosen.selectExpr(*(c.expression for c in columns)))
+                return self._moved(connection, batch, quoted, columns, count)
+            except Py4JJavaError as error:
+                if not connections.is_locked(error):
+                    raise
+                raise self._blocked(connection) from None  # the cause may hold the login
             finally:
                 with contextlib.suppress(Py4JJavaError):  # what is left is swept another time
                     connection.execute(f"DROP TABLE {quoted}")
@@ -110,7 +136,7 @@ class JdbcSink:
             rows.observe(seen, F.count(F.lit(1)).alias("rows"))
             .write.format("jdbc")
             .options(**self._address.settings())
-            .option("url", dialects.for_spark(self._address.url))
+            .option("url", self._address.for_spark)
             .option("dbtable", staging)
             .mode("append")
             .save()
@@ -118,7 +144,12 @@ class JdbcSink:
         return int(seen.get["rows"])
 
     def _moved(
-        self, connection: Connection, batch: Batch, staging: str, names: list[str], count: int
+        self,
+        connection: Connection,
+        batch: Batch,
+        staging: str,
+        columns: Sequence[Column],
+        count: int,
     ) -> Decision:
         with connection.transaction():
             if self._decide(connection, batch, lock=True) is Decision.SKIP:
@@ -126,13 +157,24 @@ class JdbcSink:
             found = connection.execute(f"SELECT COUNT(*) FROM {staging}")[0][0]
             if found != count:
                 raise self._staged_twice(batch, count, found)
-            for statement in self._statements(connection, staging, names):
+            self._require_values(connection, staging, columns)
+            for statement in self._statements(connection, staging, columns):
                 moved = connection.changed(statement)
-                # A task that Spark gave up may commit after the count.
-                if isinstance(self._sink, JdbcAppend) and moved > count:
-                    raise self._staged_twice(batch, count, moved)
+                if isinstance(self._sink, JdbcAppend):
+                    self._require_all(batch, count, moved)
             self._ledger.record(connection, batch, count)
         return Decision.WRITE
+
+    def _require_all(self, batch: Batch, count: int, moved: int) -> None:
+        """Raise unless the table took every row, and no other."""
+        if moved > count:  # a task that Spark gave up may commit after the count
+            raise self._staged_twice(batch, count, moved)
+        if moved < count:
+            raise SinkRefused(
+                f"expected `{self._sink.table}` to take all {count} rows, but it took {moved}: a"
+                " trigger kept the others out or sent them elsewhere",
+                hint=f"drop the trigger of `{self._sink.table}`; nothing of the batch was written",
+            )
 
     def _staged_twice(self, batch: Batch, count: int, found: Value) -> SinkUnavailable:
         return SinkUnavailable(
@@ -141,11 +183,43 @@ class JdbcSink:
             hint="let the batch run again; nothing of it was written",
         )
 
-    def _statements(self, connection: Connection, staging: str, names: list[str]) -> list[str]:
-        listed = self._listed(names)
+    def _require_values(
+        self, connection: Connection, staging: str, columns: Sequence[Column]
+    ) -> None:
+        """Raise for what the database would change without an error: blanks cut, nulls replaced."""
+        checks: list[tuple[str, str]] = []
+        for column in columns:
+            name, value = self._quoted(column), self._dialect.move(column)
+            if not column.found.nullable:
+                checks.append((f"{name} IS NULL", f"a null in `{column.found.name}`"))
+            if column.most is not None:
+                longer = f"CHAR_LENGTH({name}) > {column.most}"
+                said = f"a text too long for `{column.found.name}`, which takes {column.most}"
+                checks.append((longer, f"{said} characters"))
+            if column.kind in _TIMES:
+                unread = f"{name} IS NOT NULL AND {value} IS NULL"
+                checks.append((unread, f"a date or time out of the range of `{column.found.name}`"))
+        if not checks:
+            return
+        counted = ", ".join(f"MAX(CASE WHEN {check} THEN 1 ELSE 0 END)" for check, _ in checks)
+        found = connection.execute(f"SELECT {counted} FROM {staging}")[0]
+        for hit, (_, said) in zip(found, checks, strict=True):
+            if hit:
+                raise SinkRefused(
+                    f"expected rows that fit `{self._sink.table}`, found {said}",
+                    hint="mend or drop the value in the job's function; nothing of the batch was"
+                    " written",
+                )
+
+    def _statements(
+        self, connection: Connection, staging: str, columns: Sequence[Column]
+    ) -> list[str]:
+        names = [self._quoted(column) for column in columns]
+        values = [self._dialect.move(column) for column in columns]
         if isinstance(self._sink, JdbcAppend):
-            return [f"INSERT INTO {self._table} ({listed}) SELECT {listed} FROM {staging}"]
-        q = self._dialect.quoted
+            into = f"{self._table} ({', '.join(names)})"
+            return [f"INSERT INTO {into} SELECT {', '.join(values)} FROM {staging}"]
+        q = self._words.quoted
         keys = [q(key) for key in self._sink.keys]
         if self._sink.newest is None:
             self._require_one_a_key(connection, staging, keys)
@@ -154,7 +228,8 @@ class JdbcSink:
                 Upsert(
                     table=self._table,
                     staging=staging,
-                    columns=[q(name) for name in names],
+                    columns=names,
+                    values=values,
                     keys=keys,
                     newest=q(self._sink.newest) if self._sink.newest else None,
                 )
@@ -167,15 +242,16 @@ class JdbcSink:
 
         if isinstance(self._sink, JdbcAppend) or self._sink.newest is None:
             return rows
-        whole = F.struct(*map(_column, rows.columns))
-        order = F.struct(_column(self._sink.newest), whole)
+        quote = table_columns.quote
+        whole = F.struct(*map(quote, rows.columns))
+        order = F.struct(quote(self._sink.newest), whole)
         newest = F.max_by(whole, order).alias("newest")
-        grouped = rows.groupBy(*map(_column, self._sink.keys)).agg(newest)
+        grouped = rows.groupBy(*map(quote, self._sink.keys)).agg(newest)
         return grouped.select("newest.*")
 
     def _require_one_a_key(self, connection: Connection, staging: str, keys: list[str]) -> None:
         grouped = f"SELECT 1 FROM {staging} GROUP BY {', '.join(keys)} HAVING COUNT(*) > 1"
-        if connection.execute(grouped):
+        if connection.execute(f"{grouped} LIMIT 1"):
             raise SinkRefused(
                 f"expected each key once a batch for `{self._sink.table}`, found one more than"
                 " once, and no column says which row is newer",
@@ -188,80 +264,68 @@ class JdbcSink:
             batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
         )
 
-    def _create(self, connection: Connection, schema: "StructType", spark: "SparkSession") -> None:
-        """Have Spark make the table for an append; an upsert needs a key that Spark cannot make."""
+    def _fence(self, connection: Connection, life: Life) -> None:
+        """Put this driver's epoch; end older drivers that hang in their transactions."""
+        self._dialect.limit_locks(connection, _LOCK_SECONDS)
+        for _ in range(_ATTEMPTS):
+            try:
+                self._ledger.fence(connection, life)
+            except Py4JJavaError as error:
+                if not connections.is_locked(error):
+                    raise
+                # Read without the lock: only who is older than this driver is ended.
+                standing = self._ledger.standing(connection, lock=False)
+                if standing.epoch > life.epoch:
+                    raise contract.fenced(life, standing.epoch) from None
+                self._dialect.end_older(connection, self._prefix, standing.epoch, life.epoch)
+            else:
+                self._dialect.limit_locks(connection, None)
+                return
+        raise self._blocked(connection)
+
+    def _blocked(self, connection: Connection) -> SinkUnavailable:
+        holders = self._dialect.name_holders(connection, self._ledger.name)
+        return contract.blocked(self._sink.table, holders)
+
+    def _create(self, connection: Connection, schema: "StructType") -> None:
+        """Make the table for an append; an upsert needs a key that holdfast cannot choose."""
         if isinstance(self._sink, JdbcUpsert):
             keys = ", ".join(self._sink.keys)
             raise SinkRefused(
                 f"expected the table `{self._sink.table}` to upsert into, found none",
                 hint=f"create it with a primary key or unique index on ({keys})",
             )
-        (
-            spark.createDataFrame([], schema)
-            .write.format("jdbc")
-            .options(**self._address.settings())
-            .option("url", dialects.for_spark(self._address.url))
-            .option("dbtable", self._table)
-            .mode("ignore")
-            .save()
-        )
-        for field in schema.fields:
-            kind = self._dialect.times.get(field.dataType.typeName())
-            if kind is not None:
-                column = self._dialect.quoted(field.name)
-                connection.execute(f"ALTER TABLE {self._table} MODIFY COLUMN {column} {kind}")
+        made = table_columns.define(schema, self._sink.table, self._words.types)
+        defined = ", ".join(f"{self._words.quoted(name)} {kind}" for name, kind in made)
+        # In one statement: a driver that dies after it leaves a table that is as it should be.
+        create = f"CREATE TABLE IF NOT EXISTS {self._table} ({defined}){self._words.storage}"
+        connection.execute(create)
 
-    def _require_columns(self, connection: Connection, given: list[str]) -> list[str]:
-        """The rows' columns under the names that the table has for them."""
-        found = connection.columns(self._table)
-        if found is None:
+    def _fit(self, connection: Connection, schema: "StructType") -> tuple[Column, ...]:
+        """How the rows are written; raises where the table has no place for them."""
+        found = self._dialect.look(connection, self._place)
+        if not found:
             raise SinkRefused(
                 f"expected the table `{self._sink.table}`, found none any more",
                 hint=f"restore `{self._sink.table}`, or take the job through a reset",
             )
-        unknown = [name for name in given if name not in found]
-        if unknown:
-            raise SchemaMismatch(
-                f"expected columns of `{self._sink.table}`, which are"
-                f" {', '.join(f'`{n}`' for n in found)}, found `{unknown[0]}`",
-                hint="rename or drop the column in the job's function, or add it to the table",
-            )
         wanted = self._sink.keys if isinstance(self._sink, JdbcUpsert) else ()
         for key in wanted:
-            if key not in given:
+            if key not in schema.names:
                 raise SchemaMismatch(
                     f"expected the key column `{key}` among the rows for `{self._sink.table}`,"
-                    f" found {', '.join(f'`{n}`' for n in given)}",
+                    f" found {', '.join(f'`{n}`' for n in schema.names)}",
                     hint="name columns of the job's result as `keys`",
                 )
-        return list(given)
+        return table_columns.fit(schema, found, self._sink.table, self._words.types)
 
-    def _require_transactions(self, connection: Connection) -> None:
+    def _require_durable(
+        self, connection: Connection, place: Place, *, ledger: bool = False
+    ) -> None:
         """A table that cannot be rolled back keeps rows of which the ledger knows nothing."""
-        if self._dialect.engine is None:
-            return
-        found = connection.execute(self._dialect.engine, self._sink.schema or "", self._sink.table)
-        if found:
-            raise SinkRefused(
-                f"expected the table `{self._sink.table}` to be of an engine with transactions,"
-                f" found {found[0][0]}",
-                hint=f"ALTER TABLE {self._table} ENGINE = InnoDB",
-            )
-
-    def _require_unique(self, connection: Connection) -> None:
-        """Where the database does not say so itself: an upsert needs an index on its keys."""
-        if self._dialect.uniques is None or isinstance(self._sink, JdbcAppend):
-            return
-        found = connection.execute(self._dialect.uniques, self._sink.schema or "", self._sink.table)
-        indexes: dict[Value, set[str]] = {}
-        for index, column in found:
-            indexes.setdefault(index, set()).add(str(column).lower())
-        if {key.lower() for key in self._sink.keys} not in indexes.values():
-            raise SinkRefused(
-                f"expected a unique index of `{self._sink.table}` on exactly"
-                f" {', '.join(f'`{key}`' for key in self._sink.keys)}, found none",
-                hint=f"create it: without one, {self._table} would get each key again and again",
-            )
+        refusal = self._dialect.check(connection, place, ledger=ledger)
+        if refusal is not None:
+            raise refusal
 
     def _sweep(self, connection: Connection, up_to: Epoch) -> None:
         """Drop what drivers up to an epoch left behind; nobody reads it any more."""
@@ -269,18 +333,35 @@ class JdbcSink:
             epoch = name.removeprefix(self._prefix).partition("_")[0]
             if epoch.isdecimal() and int(epoch) <= up_to:
                 with contextlib.suppress(Py4JJavaError):
-                    connection.execute(f"DROP TABLE {self._dialect.quoted(*self._place, name)}")
+                    connection.execute(f"DROP TABLE {self._words.quoted(*self._schema, name)}")
 
-    def _listed(self, names: list[str]) -> str:
-        return ", ".join(self._dialect.quoted(name) for name in names)
+    def _quoted(self, column: Column) -> str:
+        return self._words.quoted(column.found.name)
 
-    def _connected(self, spark: "SparkSession") -> Connection:
+    def _connected(self, spark: "SparkSession", epoch: Epoch) -> Connection:
         if self._connection is None or not self._connection.alive():
+            self._close()
             self._connection = Connection(spark, self._address)
             weakref.finalize(self, self._connection.close)
+            with self._connection.explained(self._sink.table):
+                self._dialect.enter(self._connection, f"{self._prefix}{epoch}")
         return self._connection
 
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-def _column(name: str) -> str:
-    """A column's name as Spark takes it, whatever characters are in it."""
-    return f"`{name.replace('`', '``')}`"
+
+def _dialect_of(kind: str) -> Dialect:
+    """Return the dialect of a database by its name in a JDBC address."""
+    match kind:
+        case "postgresql":
+            return PostgreSql()
+        case "mariadb":
+            return MariaDb()
+        case _:
+            raise SinkRefused(
+                f"expected a database that is tested, PostgreSQL or MariaDB, found `{kind}`",
+                hint="write to PostgreSQL or MariaDB, or to a Delta table",
+            )

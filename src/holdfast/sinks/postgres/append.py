@@ -74,4 +74,5 @@ class _Appended:
         named = staging.names(columns)
         insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}")
         for one in staged:
-            connection.execute(insert.format(self._table, named, named, one.table))
+            moved = connection.execute(insert.format(self._table, named, named, one.table))
+            staging.require_all_put(self._name, moved.rowcount, one.rows)

@@ -55,6 +55,12 @@ _NAMES = {
     "timestamp_ntz": "timestamp",
     "interval": "interval",
 }
+# Modifiers of types that keep every microsecond: none, and 6 digits.
+_MICROSECONDS = {
+    Oid.TIMESTAMP: (-1, 6),
+    Oid.TIMESTAMPTZ: (-1, 6),
+    Oid.INTERVAL: (-1, 0x7FFF0006),
+}
 _WHOLE = frozenset({Oid.INT2, Oid.INT4, Oid.INT8, Oid.NUMERIC})
 _JSONS = frozenset({Oid.JSON, Oid.JSONB})
 _TAKEN = {
@@ -76,7 +82,8 @@ _TAKEN = {
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        CASE WHEN e.oid IS NULL THEN b.oid ELSE e.oid END::bigint,
-       e.oid IS NOT NULL, a.atttypmod, a.attnotnull,
+       e.oid IS NOT NULL, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
+       a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '', a.attgenerated <> '' OR a.attidentity = 'a'
 FROM pg_attribute a
 JOIN pg_type t ON t.oid = a.atttypid
@@ -233,6 +240,8 @@ def _fitting(kind: "DataType", found: Found, table: str) -> Column:
 def _takes(found: Found, kind: "DataType") -> bool:
     from pyspark.sql.types import ArrayType, DecimalType  # noqa: PLC0415  only where Spark runs
 
+    if found.oid in _MICROSECONDS and found.modifier not in _MICROSECONDS[Oid(found.oid)]:
+        return False
     if found.array:
         return isinstance(kind, ArrayType) and _takes_one(found, kind.elementType)
     if _is_complex(kind):

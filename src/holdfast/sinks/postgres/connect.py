@@ -23,9 +23,11 @@ _IDLE_MS = "60000"
 # A peer that is gone is noticed in a minute, not in two hours.
 _KEEPALIVES = {"keepalives_idle": "20", "keepalives_interval": "10", "keepalives_count": "3"}
 # A driver that hangs between two statements must not keep its locks for ever; and what Spark is
-# told is written must outlive a crash of the server.
+# told is written must outlive a crash of the server. Row security would hide rows from a DELETE or
+# a count without a word; switched off, it is an error.
 _SESSION = """
 SELECT set_config('idle_in_transaction_session_timeout', %s, false),
+       set_config('row_security', 'off', false),
        CASE current_setting('synchronous_commit') WHEN 'off'
        THEN set_config('synchronous_commit', 'on', false) END"""
 _NOT_LET_IN = re.compile(

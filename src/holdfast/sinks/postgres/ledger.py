@@ -84,6 +84,7 @@ class Ledger:
             "ours": sql.SQL(_OURS),
             "tables": sql.SQL(_TABLES),
         }
+        self.tables = (sql.Identifier(schema, LEDGER), sql.Identifier(schema, HISTORY))
         self._values: dict[str, str | int] = {
             "job": key.job,
             "generation": key.generation,

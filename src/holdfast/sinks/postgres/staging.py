@@ -174,7 +174,18 @@ def copy(
                 hint="mend or drop the value in the job's function; nothing of the batch was"
                 " written",
             ) from None
+        require_all_put(of, cursor.rowcount, count)
     return count, size
+
+
+def require_all_put(table: str, put: int, given: int) -> None:
+    """Raise unless the table took every row: a trigger may keep rows out without an error."""
+    if put != given:
+        raise SinkRefused(
+            f"expected `{table}` to take all {given} rows, but it took {put}: a trigger kept the"
+            " others out or sent them elsewhere",
+            hint=f"drop the trigger of `{table}`; nothing of the batch was written",
+        )
 
 
 def sweep(connection: psycopg.Connection, place: Place, up_to: Epoch) -> None:

@@ -39,7 +39,7 @@ from psycopg import sql
 from holdfast.errors import SinkUnavailable
 from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
-from holdfast.sinks import contract
+from holdfast.sinks import contract, pg_catalog
 from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
@@ -58,11 +58,10 @@ if TYPE_CHECKING:
 
 _LOCK_MS = 3_000
 _ATTEMPTS = 5
-_END_OLDER = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE starts_with(application_name, %(prefix)s) AND pid <> pg_backend_pid()
-  AND substr(application_name, length(%(prefix)s) + 1) ~ '^[0-9]+$'
-  AND substr(application_name, length(%(prefix)s) + 1)::bigint < %(epoch)s"""
+_WRITE_LOCK_MS = 30_000
+_DURABLE = pg_catalog.RELATIONS.format("%s")
+_HOLDERS = pg_catalog.HOLDERS.format("%s")
+_END_OLDER = pg_catalog.END_OLDER.format("%(prefix)s", "%(epoch)s")
 
 
 def _nothing() -> None:
@@ -128,8 +127,11 @@ class LedgeredTable:
         with self._explained():
             with connection.transaction():
                 self._create(connection, schema)
+                self._require_durable(connection, self.identifier)
                 self._rows.fitting(connection, schema, self._found(connection))
                 self._ledger.create(connection)
+                for table in self._ledger.tables:
+                    self._require_durable(connection, table)
             self._fence(connection, life)
             staging.sweep(connection, self._place(()), life.epoch)
 
@@ -145,6 +147,7 @@ class LedgeredTable:
                 decision = self._decide(connection, batch, lock=False)
             if decision is Decision.SKIP:
                 return Decision.SKIP
+            self._require_durable(connection, self.identifier)
             fit = self._rows.fitting(connection, rows.schema, self._found(connection))
             selected = fit.select(rows)
             if self._size.small(batch, selected):
@@ -163,7 +166,7 @@ class LedgeredTable:
         self, connection: psycopg.Connection, batch: Batch, fit: Fit, rows: pa.Table
     ) -> Decision:
         with connection.transaction():
-            if self._decide(connection, batch, lock=True) is Decision.SKIP:
+            if self._decide_locked(connection, batch) is Decision.SKIP:
                 return Decision.SKIP
             count = self._rows.put(connection, fit.columns, rows)
             self._ledger.record(connection, batch, count)
@@ -174,7 +177,7 @@ class LedgeredTable:
     ) -> Decision:
         count = sum(one.rows for one in staged)
         with connection.transaction():
-            if self._decide(connection, batch, lock=True) is Decision.SKIP:
+            if self._decide_locked(connection, batch) is Decision.SKIP:
                 return Decision.SKIP
             self._require_all(connection, batch, staged)
             self._rows.move(connection, fit.columns, staged)
@@ -204,6 +207,27 @@ class LedgeredTable:
             batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
         )
 
+    def _decide_locked(self, connection: psycopg.Connection, batch: Batch) -> Decision:
+        """Lock the ledger's row, but do not wait for ever; later locks may take their time."""
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = {_WRITE_LOCK_MS}")
+                decision = self._decide(connection, batch, lock=True)
+        except pg.LockNotAvailable:
+            raise self._blocked(connection) from None
+        connection.execute("SET LOCAL lock_timeout TO DEFAULT")
+        return decision
+
+    def _blocked(self, connection: psycopg.Connection) -> SinkUnavailable:
+        holders = connection.execute(_HOLDERS, (self._ledger.tables[0].as_string(),)).fetchall()
+        return contract.blocked(self.name, [str(holder) for (holder,) in holders])
+
+    def _require_durable(self, connection: psycopg.Connection, table: sql.Identifier) -> None:
+        found = connection.execute(_DURABLE, (table.as_string(),)).fetchall()
+        refusal = pg_catalog.refusal(self.name, found)
+        if refusal is not None:
+            raise refusal
+
     def _fence(self, connection: psycopg.Connection, life: Life) -> None:
         for _ in range(_ATTEMPTS):
             try:
@@ -219,7 +243,7 @@ class LedgeredTable:
                 connection.execute(_END_OLDER, ended)
             else:
                 return
-        raise contract.contended(self.name)
+        raise self._blocked(connection)
 
     def _create(self, connection: psycopg.Connection, schema: "StructType") -> None:
         if self._found(connection):

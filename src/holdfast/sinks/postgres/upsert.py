@@ -26,6 +26,7 @@ from psycopg import sql
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import PostgresUpsert
+from holdfast.sinks import pg_catalog
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
@@ -45,6 +46,7 @@ FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = AN
 WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid AND i.indimmediate
   AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = i.indnatts
 GROUP BY i.indexrelid, 2"""
+_INEXACT = pg_catalog.INEXACT.format("%(table)s")
 _NULLS_NOT_DISTINCT_SINCE = 150_000
 
 
@@ -113,6 +115,7 @@ class _Upserted:
             )
         fit = table_columns.fitting(schema, found, self._name, beside)
         keys = {_named(fit.columns, key).name for key in self._sink.keys}
+        self._require_exact(connection, keys)
         if self._null_is_a_key(connection, keys):
             return fit
         columns = (replace(c, required=c.required or c.name in keys) for c in fit.columns)
@@ -231,6 +234,13 @@ class _Upserted:
                 f" ({', '.join(sql.Identifier(key).as_string() for key in self._sink.keys)})",
             )
         return any(fitting)
+
+    def _require_exact(self, connection: psycopg.Connection, keys: set[str]) -> None:
+        table = {"table": self._table.as_string()}
+        found = connection.execute(_INEXACT, table).fetchall()
+        refusal = pg_catalog.refuse_key(self._name, sorted(keys), found)
+        if refusal is not None:
+            raise refusal
 
     def _require_marker(self, schema: "StructType", marker: str) -> None:
         from pyspark.sql.types import BooleanType  # noqa: PLC0415  only where Spark runs

@@ -1,0 +1,259 @@
+"""MariaDB by JDBC: a session that changes no value, and an upsert by the keys alone."""
+
+import contextlib
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JJavaError
+
+from holdfast.errors import SinkRefused
+from holdfast.model.ids import Epoch
+from holdfast.sinks.jdbc import dialect
+from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
+from holdfast.sinks.jdbc.connection import Connection, Value
+from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
+
+_LOOK_BACK = 100
+_STRICT = (
+    "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
+    "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+)
+_ITS_TABLE = (
+    "TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
+    " AND BINARY TABLE_NAME = IF(@@lower_case_table_names = 1, LOWER(?), ?)"
+)
+_EXACT = ("utf8mb4_nopad_bin", "binary")
+_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
+
+
+class MariaDb:
+    """MariaDB. Its default session rounds, cuts and replaces values; ours does not."""
+
+    words = Words(
+        quote="`",
+        name="varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        text="longtext",
+        whole="bigint",
+        time="timestamp(6)",
+        json="longtext",
+        json_value="?",
+        storage=" ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+        types=Types(
+            made={
+                "byte": "tinyint",
+                "short": "smallint",
+                "integer": "int",
+                "long": "bigint",
+                "float": "float",
+                "double": "double",
+                "decimal": "decimal({precision},{scale})",
+                "string": "longtext",
+                "binary": "longblob",
+                "boolean": "bit(1)",
+                "date": "date",
+                "timestamp": "timestamp(6) NULL",
+                "timestamp_ntz": "datetime(6)",
+            },
+            taken={
+                Kind.WHOLE: frozenset(
+                    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal"}
+                ),
+                Kind.FLOAT: frozenset({"float", "double"}),
+                Kind.DOUBLE: frozenset({"double"}),
+                Kind.DECIMAL: frozenset({"decimal"}),
+                Kind.TEXT: _TEXTS,
+                Kind.BYTES: frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
+                Kind.BOOLEAN: frozenset({"bit", "tinyint"}),
+                Kind.DATE: frozenset({"date"}),
+                Kind.MOMENT: frozenset({"timestamp"}),
+                Kind.LOCAL: frozenset({"datetime"}),
+            },
+            staged={
+                Kind.WHOLE: "bigint",
+                Kind.FLOAT: "double",
+                Kind.DOUBLE: "double",
+                Kind.DECIMAL: "decimal({precision},{scale})",
+                Kind.TEXT: "longtext CHARACTER SET utf8mb4 COLLATE {collation}",
+                Kind.BYTES: "longblob",
+                Kind.BOOLEAN: "bigint",
+                Kind.DATE: "varchar(40)",
+                Kind.MOMENT: "varchar(40)",
+                Kind.LOCAL: "varchar(40)",
+            },
+            unicode="utf8mb4",
+            limited=frozenset({"varchar"}),
+        ),
+    )
+
+    def enter(self, connection: Connection, tag: str) -> None:
+        """Set up a new session; raises for a server that is no MariaDB."""
+        version = str(connection.execute("SELECT VERSION()")[0][0])
+        if "MariaDB" not in version:
+            raise SinkRefused(
+                f"expected a MariaDB server, found version `{version}`, which is not tested",
+                hint="write to PostgreSQL or MariaDB, or to a Delta table",
+            )
+        connection.execute(
+            f"SET SESSION sql_mode = '{_STRICT}', time_zone = '+00:00', unique_checks = 1,"
+            f" foreign_key_checks = 1, sql_safe_updates = 0,"
+            f" idle_transaction_timeout = {dialect.IDLE_SECONDS}"
+        )
+        connection.execute("SELECT GET_LOCK(?, 1)", tag)
+
+    def look(self, connection: Connection, place: Place) -> list[Found]:
+        """Return the columns of a table."""
+        rows = connection.execute(
+            "SELECT COLUMN_NAME, DATA_TYPE, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,"
+            " DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE,"
+            " COLUMN_DEFAULT, EXTRA, COALESCE(GENERATION_EXPRESSION, '')"
+            f" FROM information_schema.COLUMNS WHERE {_ITS_TABLE} ORDER BY ORDINAL_POSITION",
+            *(place.schema or "", place.table, place.table),
+        )
+        return [
+            Found(
+                name=str(name),
+                type=str(kind),
+                scale=dialect.number(scale) if kind in ("decimal", "float", "double") else None,
+                length=dialect.number(length),
+                digits=dialect.number(digits),
+                charset=None if charset is None else str(charset),
+                collation=None if collation is None else str(collation),
+                nullable=nullable == "YES",
+                has_default=default is not None,
+                computed=bool(generated),
+                counts="auto_increment" in str(extra),
+            )
+            for name, kind, scale, length, digits, charset, collation, nullable, default, extra,
+            generated in rows
+        ]  # fmt: skip
+
+    def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
+        """Return why the table cannot change with its ledger in one durable step."""
+        found = connection.execute(
+            f"SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {_ITS_TABLE}",
+            *(place.schema or "", place.table, place.table),
+        )
+        kind, engine = found[0] if found else ("no table", None)
+        if str(engine).lower() != "innodb":
+            return SinkRefused(
+                f"expected the table `{place.table}` to be of an engine with transactions, InnoDB,"
+                f" found {engine or kind}",
+                hint=f"check that its rows are complete, then run ALTER TABLE"
+                f" {self._quoted(place)} ENGINE = InnoDB",
+            )
+        names = [c for c in self.look(connection, place) if c.name in ("job", "output")]
+        if ledger and not all(str(c.collation).endswith("_bin") for c in names):
+            return SinkRefused(
+                f"expected `{place.table}` to tell names apart by every character, found the"
+                f" collation `{names[0].collation}`, for which `a` and `A` are one job",
+                hint="; ".join(
+                    f"ALTER TABLE {self._quoted(place)} MODIFY {c.name} {self.words.name} NOT NULL"
+                    for c in names
+                ),
+            )
+        return None
+
+    def require_key(
+        self,
+        connection: Connection,
+        place: Place,
+        keys: Sequence[str],
+        columns: Sequence[Column],
+    ) -> None:
+        """Raise unless there is a unique index on the keys, and no two keys are equal in it."""
+        found = connection.execute(
+            "SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS"
+            f" WHERE {_ITS_TABLE} AND NON_UNIQUE = 0 AND SUB_PART IS NULL",
+            *(place.schema or "", place.table, place.table),
+        )
+        partial = connection.execute(
+            "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS"
+            f" WHERE {_ITS_TABLE} AND SUB_PART IS NOT NULL",
+            *(place.schema or "", place.table, place.table),
+        )
+        indexes: dict[Value, set[str]] = {}
+        for index, name in found:
+            if (index,) not in partial:
+                indexes.setdefault(index, set()).add(str(name).lower())
+        if {key.lower() for key in keys} not in indexes.values():
+            raise SinkRefused(
+                f"expected a unique index of `{place.table}` on exactly"
+                f" {', '.join(f'`{key}`' for key in keys)}, found none",
+                hint=f"create it: without one, {self._quoted(place)} would get each key again and"
+                " again",
+            )
+        dialect.require_not_null(place, keys, columns, "ALTER TABLE {0} MODIFY {1} … NOT NULL")
+        for column in columns:
+            exact = (column.found.collation or "binary") in _EXACT
+            if column.found.name in keys and not exact:
+                key = column.found.name
+                raise SinkRefused(
+                    f"expected the key column `{key}` of `{place.table}` to tell texts apart by"
+                    f" every character, found the collation `{column.found.collation}`: keys that"
+                    " differ in case or in blanks at the end would overwrite one another",
+                    hint=f"ALTER TABLE {self._quoted(place)} MODIFY {self.words.quoted(key)}"
+                    f" {column.found.type}({column.most}) CHARACTER SET utf8mb4 COLLATE"
+                    f" {_EXACT[0]} NOT NULL",
+                )
+
+    def move(self, column: Column) -> str:
+        """Return the expression of a staged column in the type of the table's."""
+        name = self.words.quoted(column.found.name)
+        match column.kind:
+            case Kind.DATE:
+                return f"CAST({name} AS DATE)"
+            case Kind.MOMENT | Kind.LOCAL:
+                return f"CAST({name} AS DATETIME(6))"
+            case _:
+                return name
+
+    def upsert(self, rows: Upsert) -> Sequence[str]:
+        """Return the statements of an upsert: by the keys, and by no other unique index."""
+        names = ", ".join(rows.columns)
+        typed = ", ".join(f"{v} AS {c}" for v, c in zip(rows.values, rows.columns, strict=True))
+        staged = f"(SELECT {typed} FROM {rows.staging}) AS s"
+        same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
+        changes = ", ".join(f"t.{column} = s.{column}" for column in rows.others)
+        newer = dialect.newer(rows.newest, "s", "t")
+        update = f"UPDATE {rows.table} AS t JOIN {staged} ON {same} SET {changes}"
+        absent = f"NOT EXISTS (SELECT 1 FROM {rows.table} AS t WHERE {same})"
+        insert = f"INSERT INTO {rows.table} ({names}) SELECT {names} FROM {staged} WHERE {absent}"
+        if not rows.others:
+            return [insert]
+        return [f"{update} WHERE {newer}" if newer else update, insert]
+
+    def limit_locks(self, connection: Connection, seconds: int | None) -> None:
+        """Wait for a lock no longer than this; None is the session's own limit."""
+        limit = "DEFAULT" if seconds is None else str(seconds)
+        connection.execute(f"SET SESSION innodb_lock_wait_timeout = {limit}")
+
+    def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
+        """End the sessions of older drivers, which hang in their transactions."""
+        for epoch in range(max(oldest, below - _LOOK_BACK), below):
+            ((session,),) = connection.execute("SELECT IS_USED_LOCK(?)", f"{prefix}{epoch}")
+            if session is not None:
+                with contextlib.suppress(Py4JJavaError):  # it has ended by itself
+                    connection.execute(f"KILL CONNECTION {int(session)}")
+
+    def name_holders(
+        self,
+        connection: Connection,
+        ledger: str,  # noqa: ARG002  MariaDB does not say which table
+    ) -> list[str]:
+        """Return the sessions with an open transaction, or all where we may not know."""
+        shown = (
+            "CONCAT(p.ID, ' (user ', p.USER, ' from ', p.HOST, ', ', LOWER(p.COMMAND), ' for ',"
+            " p.TIME, ' s)') FROM information_schema.PROCESSLIST AS p"
+        )
+        others = "p.ID <> CONNECTION_ID() AND p.DB = DATABASE()"
+        try:
+            rows = connection.execute(
+                f"SELECT {shown} JOIN information_schema.INNODB_TRX AS t"
+                f" ON t.trx_mysql_thread_id = p.ID WHERE {others}"
+            )
+        except Py4JJavaError:  # it takes the right PROCESS
+            rows = connection.execute(f"SELECT {shown} WHERE {others}")
+        return [str(one) for (one,) in rows]
+
+    def _quoted(self, place: Place) -> str:
+        parts = (place.schema, place.table) if place.schema else (place.table,)
+        return self.words.quoted(*parts)
