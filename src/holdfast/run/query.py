@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from holdfast.errors import FunctionResultInvalid
+from holdfast.errors import FunctionResultInvalid, name_extra
 from holdfast.model.batch import Batch, LedgerKey, Life, Unknown, ledger_key
 from holdfast.model.definition import (
     AvailableNow,
@@ -94,7 +94,10 @@ def _ledgered(
 
 
 def _postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
-    from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
+    try:
+        from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
+    except ModuleNotFoundError as error:
+        raise name_extra(error) or error from error
 
     if isinstance(sink, PostgresAppend):
         return postgres.PostgresAppendSink(sink, key)
