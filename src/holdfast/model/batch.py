@@ -1,6 +1,6 @@
 """A batch, and what a sink remembers of one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
@@ -15,12 +15,16 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """Who writes: the job, the generation of its output, and the driver's epoch."""
+    """Who writes: the job, the generation of its output, and the driver's epoch.
+
+    `accepts_gap`: the user has accepted that the sink lacks batches before the next one.
+    """
 
     job: JobName
     generation: Generation
     epoch: Epoch
     location: str
+    accepts_gap: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

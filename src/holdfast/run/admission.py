@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
+from holdfast.errors import SinkBehind
 from holdfast.model.batch import LastWritten, Life, Unknown
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
@@ -98,7 +99,13 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     locations.record_identity(
         base.store, job.name, locations.Identity(location=location, generation=generation)
     )
-    life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
+    life = Life(
+        job=job.name,
+        generation=generation,
+        epoch=held.epoch,
+        location=location,
+        accepts_gap=SinkBehind.code in wishes.accepted,
+    )
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
         looked = judging.seen(location, pipeline.storage)

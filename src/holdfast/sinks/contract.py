@@ -7,7 +7,8 @@ comparing the batch at hand with what the sink last wrote:
     the ledger has a lower epoch           the table was replaced      SinkBehind
     the ledger has no batch                first batch                 write
     batch is the next one                  the ordinary case           write
-    batch is beyond the next one           the table was taken back    SinkBehind
+    batch is beyond the next one           the table was taken back    SinkBehind, or write if
+                                                                       that was accepted
     same id, same digest                   a re-run                    skip
     same id, other digest                  the range changed           BatchChanged
     same id, digest not to be found        cannot be told              BatchUnverifiable
@@ -18,6 +19,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import BatchChanged, BatchUnverifiable, DriverFenced, SinkBehind, SinkContended
+from holdfast.model import advice
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -75,10 +77,12 @@ def decide(
     if standing.batch is None or batch.id == standing.batch + 1:
         return Decision.WRITE
     if batch.id > standing.batch:
+        if batch.life.accepts_gap:
+            return Decision.WRITE
         raise SinkBehind(
             f"expected batch {standing.batch + 1} of job `{batch.life.job}` next, found batch"
             f" {batch.id}: the sink has lost batches that the checkpoint counts as done",
-            hint="restore the table to a version that holds the batches before it",
+            hint=advice.BEHIND,
         )
     digest = recall(batch.id)
     if isinstance(digest, Unknown):
@@ -92,8 +96,8 @@ def decide(
             f"expected batch {batch.id} of job `{batch.life.job}` with the digest"
             f" `{digest[:12]}` that it was written with, found `{batch.digest[:12]}`: the same"
             " id now means other rows",
-            hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
-            " checkpoint",
+            hint="put back the checkpoint that wrote it; "
+            + advice.start_over(batch.life.job, batch.life.location),
         )
     return Decision.SKIP
 

@@ -10,6 +10,7 @@ numbers of the checkpoint for those of the new process.
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose import unseen
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
@@ -17,7 +18,7 @@ from holdfast.model.source_offset import Basis, NumberOffset
 
 _FORGETFUL = frozenset({"socket", "memory"})
 _MOST_TOLD = 5
-_ANEW = "start the query with a new checkpoint; what was not read before is lost either way"
+_ANEW = f"{advice.NEW_CHECKPOINT}; what was not read before is lost either way"
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:

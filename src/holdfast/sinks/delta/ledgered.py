@@ -71,7 +71,7 @@ class LedgeredTable:
         if table is None:
             raise SinkRefused(
                 f"expected the Delta table `{self.place.path}`, found none any more",
-                hint=f"restore `{self.place.path}`, or take the job through a reset",
+                hint=f"restore `{self.place.path}`, then start again",
             )
         return table
 

@@ -72,6 +72,7 @@ class JdbcSink:
         connection = self._connected(spark)
         with connection.explained(self._sink.table):
             if connection.columns(self._table) is None:
+                self._ledger.forget(connection)
                 self._create(connection, schema, spark)
             self._require_columns(connection, schema.names)
             self._ledger.create(connection)
@@ -217,7 +218,7 @@ class JdbcSink:
         if found is None:
             raise SinkRefused(
                 f"expected the table `{self._sink.table}`, found none any more",
-                hint=f"restore `{self._sink.table}`, or take the job through a reset",
+                hint=f"restore `{self._sink.table}`, then start again",
             )
         unknown = [name for name in given if name not in found]
         if unknown:

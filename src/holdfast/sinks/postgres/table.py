@@ -127,9 +127,11 @@ class LedgeredTable:
         connection = self._connected(life)
         with self._explained():
             with connection.transaction():
-                self._create(connection, schema)
+                made = self._create(connection, schema)
                 self._rows.fitting(connection, schema, self._found(connection))
                 self._ledger.create(connection)
+                if made:
+                    self._ledger.forget(connection)
             self._fence(connection, life)
             staging.sweep(connection, self._place(()), life.epoch)
 
@@ -221,14 +223,16 @@ class LedgeredTable:
                 return
         raise contract.contended(self.name)
 
-    def _create(self, connection: psycopg.Connection, schema: "StructType") -> None:
+    def _create(self, connection: psycopg.Connection, schema: "StructType") -> bool:
+        """Create the table if there is none; says whether there was none."""
         if self._found(connection):
-            return
+            return False
         # IF NOT EXISTS alone fails for one of two drivers that start at once.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('holdfast_ledger'))")
         body = sql.SQL(", ").join(self._rows.definitions(connection, schema))
         create = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self.identifier, body)
         connection.execute(create)
+        return True
 
     def _found(self, connection: psycopg.Connection) -> tuple[Found, ...]:
         return table_columns.of_table(connection, self.identifier.as_string())
