@@ -117,7 +117,9 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
 
     found = looking.checkpoint_at(location, storage)
     log = _event_log(event_log, storage)
-    seen = evidence.evidence(found.place, found.top, event_log=log, now_ms=now_ms, told=told)
+    seen = evidence.evidence(
+        found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
+    )
     how = restart.starting(seen, spark, asynchronous=asynchronous)
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
     return diagnosis.diagnosed(

@@ -12,6 +12,7 @@ from tests.golden import FOLDER
 
 from holdfast.decode import fingerprint as plans
 from holdfast.diagnose.explanations import changed_state, changes
+from holdfast.model import advice
 from holdfast.model.finding import Check, Code, Judgement, Severity
 from holdfast.model.fingerprint import (
     Fingerprint,
@@ -526,10 +527,7 @@ def test_the_report(tmp_path: Path) -> None:
         ),
         "           - k string  .holdfast/orders/runs/1767225600000-r1/000001.jsonl",
         "           + k2 string",
-        (
-            "           → take the change back, or start with a new checkpoint, which reads"
-            " everything again"
-        ),
+        f"           → take the change back, or {advice.NEW_CHECKPOINT}",
         "",
     ]
     said = json.loads(json.dumps(report.of([found])))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from tests import wheel
+from tests.adapters.test_inspect_ledgers import checkpoint
 from tests.golden import FOLDER
 
 from holdfast.errors import EXTRAS
@@ -64,6 +65,16 @@ def test_the_bare_wheel_diagnoses(installed: wheel.Installed, home: Path) -> Non
     done = installed.holdfast("diagnose", "c", "--kafka", "127.0.0.1:1", within=home)
     assert done.returncode in (0, 1)
     assert done.stderr == ""
+
+
+def test_a_ledger_that_needs_an_extra_is_not_assessed_and_not_safe(
+    installed: wheel.Installed, home: Path
+) -> None:
+    write = {"kind": "PostgresAppend", "name": "t", "path": "s.t", "server": "host=nowhere"}
+    location = checkpoint(home, job="c", generation=1, writes=[write])
+    done = installed.holdfast("diagnose", str(location), within=home)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "pip install 'holdfast[postgres]'" in " ".join(done.stdout.split())
 
 
 _SPARK = ("SPARK_MISSING: cannot go on: `pyspark` is not installed", "holdfast[spark]")
