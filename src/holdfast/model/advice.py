@@ -1,8 +1,8 @@
 """Advice that several errors and findings give. Following it to the letter works; tests do so."""
 
 NEW_CHECKPOINT = (
-    "start over: delete the checkpoint and every table that the query writes, in a database also the"
-    " job's rows in `holdfast_ledger`; it then reads everything again"
+    "start over: delete the checkpoint and every table that the query writes, in a database also"
+    " the job's rows in `holdfast_ledger`; it then reads everything again"
 )
 NEW_NAME = (
     "give the query a new checkpoint, and a job of holdfast a new name; it reads the topic from its"

@@ -231,6 +231,12 @@ def _triggered(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWrite
             return stream.trigger(availableNow=True)
 
 
+def require_fit(output: OpenOutput, result: DataFrame) -> None:
+    """Raise if the rows of an output would not fit its table; writes nothing."""
+    if output.ledgered is not None:
+        output.ledgered.require_fit(output.rows(result).schema, result.sparkSession)
+
+
 def prepare(outputs: tuple[OpenOutput, ...], life: Life, result: DataFrame) -> None:
     """Create what is missing in the sinks and fence older drivers, before any batch runs."""
     for output in outputs:

@@ -42,6 +42,10 @@ class LedgeredSink(Protocol):
         """What the sink holds for the job; reads only, and needs no Spark."""
         ...
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
+        """Raise SchemaMismatch if rows of a schema would not fit the table; reads only."""
+        ...
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create what is missing and fence older drivers.
 

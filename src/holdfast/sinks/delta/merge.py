@@ -60,8 +60,17 @@ class DeltaMergeSink:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        self._require_columns(schema)
+        self._ledgered.require_fit(schema, evolve=False)
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
+        self._require_columns(schema)
+        self._ledgered.prepare(life, schema, spark)
+
+    def _require_columns(self, schema: "StructType") -> None:
         names = {field.name for field in schema.fields}
         for column in (*self._sink.keys, *(c for c in [self._sink.newest] if c)):
             if column not in names:
@@ -70,7 +79,6 @@ class DeltaMergeSink:
                     f" `{self._sink.path}`, found {', '.join(f'`{n}`' for n in sorted(names))}",
                     hint="name columns of the job's result as `keys` and `newest`",
                 )
-        self._ledgered.prepare(life, schema, spark)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Merge the rows with the ledger in one commit."""

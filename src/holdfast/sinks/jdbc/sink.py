@@ -67,6 +67,13 @@ class JdbcSink:
             there = connection.columns(self._table) is not None
             return self._ledger.last_written(connection, there=there)
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        connection = self._connected(spark)
+        with connection.explained(self._sink.table):
+            if connection.columns(self._table) is not None:
+                self._require_columns(connection, schema.names)
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Make what is missing, check the columns, fence older drivers, drop what they left."""
         connection = self._connected(spark)

@@ -121,6 +121,13 @@ class LedgeredTable:
         with self._server.connect("holdfast") as connection, self._explained():
             return self._ledger.last_written(connection)
 
+    def require_fit(self, schema: "StructType") -> None:
+        """Raise SchemaMismatch if rows would not fit the table, if there is one."""
+        with self._server.connect("holdfast") as connection, self._explained():
+            found = self._found(connection)
+            if found:
+                self._rows.fitting(connection, schema, found)
+
     def prepare(self, life: Life, schema: "StructType") -> None:
         """Make what is missing, check the columns, fence older drivers, sweep what they left."""
         self.close()
