@@ -352,7 +352,8 @@ def test_version_2_goes_by_place_and_not_by_the_order_or_number_of_lines(tmp_pat
 
 
 def test_every_code_of_a_change_is_shown() -> None:
-    assert {code for code, _, _ in CASES.values()} == CHANGES
+    asked_of_sinks = {Code.ROWS_DO_NOT_FIT}  # in tests/spark/test_check_sinks.py
+    assert {code for code, _, _ in CASES.values()} | asked_of_sinks == CHANGES
 
 
 def test_the_same_query_is_safe(tmp_path: Path) -> None:

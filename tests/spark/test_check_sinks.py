@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -9,11 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.adapters.postgres_driving import Desk
 
+import holdfast
 from holdfast import Pipeline, sinks, sources
 from holdfast.examples.database import ROLE, Database
 from holdfast.model.definition import Output
 from holdfast.model.finding import Check, Code, Judgement
 from holdfast.run import admission, check, driver
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 pytestmark = pytest.mark.spark
 PASSWORD = "HOLDFAST_TEST_PASSWORD"
@@ -127,3 +132,37 @@ def test_a_first_start_may_wait_for_its_source(place: Place) -> None:
     found = place.check(declared)
     assert (found.judgement, found.first_start) == (Judgement.SAFE, True)
     assert found.not_assessed[0].question == "whether the rows fit the tables"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_changed_path_of_any_stream_is_found(place: Place, kind: str) -> None:
+    """The sink of a query that somebody else declares is known by the name that Spark gives it."""
+    checkpoint = str(place.home / "checkpoints/own")
+
+    def writer(path: str, form: str = kind) -> "DataStreamWriter":
+        rows = place.spark.readStream.schema("id LONG").json(str(place.home / "landing"))
+        made = rows.writeStream.format(form).option("checkpointLocation", checkpoint)
+        made = made.trigger(availableNow=True)
+        return made.option("path", path) if path else made
+
+    first = str(place.home / "first")
+    kept = holdfast.record(place.spark)
+    writer(first).start().awaitTermination()
+    kept.settle(5)
+    place.spark.streams.removeListener(kept)
+    kept._recorder.close()  # noqa: SLF001  so that all is written
+
+    same = holdfast.check(writer(f"{first}/"), checkpoint)
+    assert not [one for one in same.not_assessed if "the sink" in one.question]
+    assert Code.SINK_CHANGED not in {one.code for one in same.findings}
+    other = holdfast.check(writer(str(place.home / "second")), checkpoint)
+    assert Code.SINK_CHANGED in {one.code for one in other.findings}
+    assert other.judgement is not Judgement.SAFE
+    exchanged = holdfast.check(writer(first, "json" if kind == "delta" else "delta"), checkpoint)
+    assert Code.SINK_CHANGED in {one.code for one in exchanged.findings}
+    (unknown,) = (
+        one
+        for one in holdfast.check(writer(""), checkpoint).not_assessed
+        if "the sink" in one.question
+    )
+    assert f"Sink[{'file:' if kind == 'parquet' else ''}{first}]`" in unknown.reason
