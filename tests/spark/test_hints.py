@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.diagnosing import codes, diagnosed
 
 from holdfast import Pipeline, sinks, sources
 from holdfast.errors import BatchChanged, SinkBehind, SinkRefused
 from holdfast.examples.database import ROLE, Database
 from holdfast.model import advice
 from holdfast.model.definition import Output
+from holdfast.model.finding import Code
 from holdfast.run import admission, driver
 
 pytestmark = pytest.mark.spark
@@ -255,3 +257,23 @@ def test_a_new_name_reads_a_new_folder_into_the_same_table(setup: Setup) -> None
     setup.run("delta", "postgres", job=f"{setup.job}-2", landing="new")
     for kind in ("delta", "postgres"):
         assert setup.rows(kind) == [*range(5), 100]
+
+
+def test_a_copy_of_the_table_is_put_back_as_told(setup: Setup) -> None:
+    setup.land(0)
+    setup.run("delta")
+    shutil.copytree(setup.home / "table", setup.home / "copy")
+    setup.land(10)
+    setup.run("delta")
+    # The checkpoint is taken back, and batch 1 comes as a new one with other files.
+    for path in (*setup.checkpoint.glob("offsets/*1*"), *setup.checkpoint.glob("commits/*1*")):
+        path.unlink()
+    for path in setup.checkpoint.glob("sources/0/*1*"):
+        path.unlink()
+    (told,) = (one for one in diagnosed(setup.checkpoint).findings if one.code is Code.SINK_SKIPS)
+    assert told.remedies[0] == "put back a copy of the table from before that batch"
+    shutil.rmtree(setup.home / "table")
+    shutil.copytree(setup.home / "copy", setup.home / "table")
+    assert Code.SINK_SKIPS not in codes(diagnosed(setup.checkpoint))
+    setup.run("delta")
+    assert setup.rows("delta") == [*range(5), *range(10, 15)]
