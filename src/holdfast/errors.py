@@ -44,13 +44,16 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── SinkRefused                   SINK_REFUSED
     ├── SchemaMismatch                SCHEMA_MISMATCH
     ├── QueryFailed                   QUERY_FAILED
-    ├── SparkMissing                  SPARK_MISSING
+    ├── PackageMissing                the command needs a package that an extra of holdfast installs
+    │   ├── SparkMissing              SPARK_MISSING
+    │   └── ExtraMissing              EXTRA_MISSING
     ├── JavaMissing                   JAVA_MISSING
     ├── JarsUnavailable               JARS_UNAVAILABLE
     ├── ServerUnavailable             SERVER_UNAVAILABLE
     └── ReportUnwritten               REPORT_UNWRITTEN
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -353,11 +356,23 @@ class QueryFailed(HoldfastError):
     exit_code = 1
 
 
-class SparkMissing(HoldfastError):
+class PackageMissing(HoldfastError):
+    """The command needs a package that an extra of holdfast installs."""
+
+    code = "PACKAGE_MISSING"
+    exit_code = 2
+
+
+class SparkMissing(PackageMissing):
     """The command needs Spark, and pyspark is not installed."""
 
     code = "SPARK_MISSING"
-    exit_code = 3
+
+
+class ExtraMissing(PackageMissing):
+    """The command needs a package that is not installed: an extra of holdfast brings it."""
+
+    code = "EXTRA_MISSING"
 
 
 class JavaMissing(HoldfastError):
@@ -386,6 +401,41 @@ class ReportUnwritten(HoldfastError):
 
     code = "REPORT_UNWRITTEN"
     exit_code = 3
+
+
+# The modules of each extra in pyproject.toml, and the name of the package that has them.
+EXTRAS: dict[str, dict[str, str]] = {
+    "spark": {
+        "pyspark": "pyspark",
+        "py4j": "pyspark",
+        "delta": "delta-spark",
+        "jgo": "jgo",
+        "pandas": "pandas",
+    },
+    "postgres": {"psycopg": "psycopg", "psycopg_binary": "psycopg", "numpy": "numpy"},
+    "kafka": {"confluent_kafka": "confluent-kafka"},
+    "hdfs": {"hdfs_native": "hdfs-native"},
+}
+
+
+def name_extra(error: ImportError) -> PackageMissing | None:
+    """Return the error that names the extra of a missing package; None if no extra has it."""
+    module = (error.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return extras_missing([modules[module]], [extra])
+    return None
+
+
+def extras_missing(packages: Sequence[str], extras: Sequence[str]) -> PackageMissing:
+    """Return the error for packages that are not installed, with the extras that bring them."""
+    named = ", ".join(f"`{package}`" for package in packages)
+    kind = SparkMissing if packages[0] == "pyspark" else ExtraMissing
+    are = "is" if len(packages) == 1 else "are"
+    return kind(
+        f"cannot go on: {named} {are} not installed",
+        hint=f"pip install 'holdfast[{','.join(extras)}]'",
+    )
 
 
 def kinds(kind: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:

@@ -116,7 +116,9 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
 
     found = looking.checkpoint_at(location, storage)
     log = _event_log(event_log, storage)
-    seen = evidence.evidence(found.place, found.top, event_log=log, now_ms=now_ms, told=told)
+    seen = evidence.evidence(
+        found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
+    )
     around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
     starts = restart.candidates(seen, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(seen, starts, around)
@@ -250,40 +252,28 @@ def check(
     debug: bool,
 ) -> "tuple[Check, ...]":
     """Whether each job may start from its checkpoint. Starts no query, and writes nothing."""
-    from holdfast.diagnose import check as judged  # noqa: PLC0415  loads what it needs
-    from holdfast.model.finding import Change  # noqa: PLC0415
     from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
-    from holdfast.run import failure, fingerprint, locations, query, session  # noqa: PLC0415
+    from holdfast.run import locations, session  # noqa: PLC0415
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
     base = locations.declared_base(declared.checkpoints, declared.name)
     places = {job.name: f"{base}/{job.name}" for job in chosen}
     seen = {name: checks.looked(place, declared.storage) for name, place in places.items()}
-    found = {
-        name: judged.first_start(name, place)
-        for name, place in places.items()
-        if seen[name] is None
-    }
-    if len(found) < len(chosen):
-        spark = session.build(
-            pipeline.name,
-            master=master,
-            given={**pipeline.settings, **given},
-            on_s3=urls.is_s3(base),
-            reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
-            debug=debug,
+    spark = session.build(
+        pipeline.name,
+        master=master,
+        given={**pipeline.settings, **given},
+        on_s3=urls.is_s3(base),
+        reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
+        debug=debug,
+    )
+    try:
+        return tuple(
+            checks.check_job(job, places[job.name], seen[job.name], declared.storage, spark)
+            for job in chosen
         )
-        try:
-            for job in chosen:
-                looked = seen[job.name]
-                if looked is not None:
-                    with failure.telling(job):
-                        result = query.result_of(job, query.session_of(job, spark))
-                        new = fingerprint.of_job(job, result)
-                    found[job.name] = judged.checked(job.name, Change(evidence=looked, new=new))
-        finally:
-            spark.stop()
-    return tuple(found[job.name] for job in chosen)
+    finally:
+        spark.stop()
 
 
 def _places(job: "Job") -> Iterator[str]:

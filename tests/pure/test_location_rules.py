@@ -216,9 +216,9 @@ LACKS: dict[str, tuple[LastWritten, int | None, str]] = {
     "no batch, and batch 0 done": (NOTHING, 0, "without any batch of the job, and batches up to 0"),
     "one batch less": (written(6), 7, "batch 6 as the sink's last, and batches up to 7 committed"),
     "many less": (written(0), 99, "batch 0 as the sink's last, and batches up to 99 committed"),
-    "restored": (written(7, taken_back=True), 7, "restored after batch 7 was written"),
-    "restored, and nothing done": (written(7, taken_back=True), None, "restored after batch 7"),
-    "restored, and one more than done": (written(8, taken_back=True), 7, "restored after batch 8"),
+    "restored": (written(7, taken_back=True), 7, "restored or replaced after batch 7 was written"),
+    "restored, and nothing done": (written(7, taken_back=True), None, "replaced after batch 7"),
+    "restored, and one more than done": (written(8, taken_back=True), 7, "replaced after batch 8"),
 }
 
 

@@ -10,16 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import deltalake
+import psycopg
 import pytest
+from psycopg import sql
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.adapters.postgres_driving import Desk
+from tests.diagnosing import codes, diagnosed
+from tests.looking import evidence
 
 import holdfast
 from holdfast import sinks
 from holdfast.errors import OptionInvalid
 from holdfast.examples.database import ROLE, Database
 from holdfast.model.definition import Output
+from holdfast.model.fact import Known
+from holdfast.model.finding import Code, Judgement
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +37,7 @@ class ExistingJob:
     """A streaming job of somebody who does not declare pipelines: a count by key, in batches."""
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
-        self._spark = spark
+        self.spark = spark
         self.landing = home / "landing"
         self.landing.mkdir()
         self.checkpoint = home / "checkpoints" / "existing-job"
@@ -44,7 +50,7 @@ class ExistingJob:
 
     def run(self, write: Callable[[DataFrame, int], None]) -> None:
         stream = (
-            self._spark.readStream.schema("id LONG, k LONG")
+            self.spark.readStream.schema("id LONG, k LONG")
             .option("maxFilesPerTrigger", 1)
             .json(str(self.landing))
         )
@@ -170,3 +176,38 @@ def test_a_checkpoint_that_does_not_last_is_refused(job: ExistingJob, tmp_path: 
     write = holdfast.once(sinks.delta_append(str(tmp_path / "t")), checkpoint=str(job.checkpoint))
     with pytest.raises(StreamingQueryException, match="BASE_EPHEMERAL"):
         job.run(write)
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["alone", "with run records"])
+def test_the_sinks_of_an_existing_job_are_known_to_a_diagnosis(
+    job: ExistingJob, tmp_path: Path, database: Database, *, recorded: bool
+) -> None:
+    desk = Desk(database)
+    outputs = [
+        sinks.delta_append(str(tmp_path / "table")),
+        sinks.postgres_append(desk.connection, "rows", schema=desk.schema),
+    ]
+    kept = holdfast.record(job.spark) if recorded else None
+    first = holdfast.once(outputs, checkpoint=str(job.checkpoint), dev=True)
+    job.run(first)
+    first.close()
+    if kept is not None:
+        kept.settle(5)
+        job.spark.streams.removeListener(kept)
+        kept._recorder.close()  # noqa: SLF001  so that all is written
+    told = diagnosed(job.checkpoint)
+    assert Code.SINK_BEHIND not in codes(told)
+    assert [one.table for one in told.restart.sinks] == [
+        str(tmp_path / "table"),
+        f"{desk.schema}.rows",
+    ]
+    assert not any("whether the sink holds" in one.question for one in told.not_assessed)
+    with psycopg.connect(desk.connection, autocommit=True) as connection:
+        ledger = sql.Identifier(desk.schema, "holdfast_ledger")
+        connection.execute(sql.SQL("UPDATE {} SET batch = 0").format(ledger))
+    told = diagnosed(job.checkpoint)
+    assert (told.judgement, Code.SINK_BEHIND in codes(told)) == (Judgement.UNSAFE, True)
+    found = evidence(job.checkpoint)
+    assert isinstance(found.restart_history, Known)
+    (start,) = found.restart_history.value
+    assert isinstance(start.ended_ms, int)

@@ -1,11 +1,12 @@
 """`holdfast demo`: sensors that send, a driver that is killed, and every row counted."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from holdfast.cli import options
-from holdfast.examples.sensors import demo as sensors
+from holdfast.errors import extras_missing
 from holdfast.examples.sensors.simulator import Encoding
 
 
@@ -46,6 +47,9 @@ def demo(  # noqa: PLR0913  one parameter an option
     as_json: bool,
 ) -> int:
     """Kill a streaming driver again and again, and show that no row is lost or duplicated."""
+    _require_packages(kafka=kafka)
+    from holdfast.examples.sensors import demo as sensors  # noqa: PLC0415  it needs extras
+
     return sensors.run(
         sensors.Wishes(
             kafka=kafka,
@@ -57,3 +61,14 @@ def demo(  # noqa: PLR0913  one parameter an option
             json=as_json,
         )
     )
+
+
+def _require_packages(*, kafka: bool) -> None:
+    """Name everything that the demo lacks at once: it needs several extras."""
+    extras = ["spark", "postgres", *(["kafka"] if kafka else [])]
+    needed = {"pyspark": "pyspark", "delta": "delta-spark", "jgo": "jgo", "psycopg": "psycopg"}
+    if kafka:
+        needed["confluent_kafka"] = "confluent-kafka"
+    missing = [package for module, package in needed.items() if find_spec(module) is None]
+    if missing:
+        raise extras_missing(missing, extras)

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import click
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, name_extra
 from holdfast.model.version import VERSION
 
 _COMMANDS = {
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if debug:
         sys.excepthook = _trace
     try:
-        code = holdfast.main(given, prog_name="holdfast", standalone_mode=False)
+        code = _run(given)
     except HoldfastError as error:
         if debug:
             raise
@@ -80,6 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 70
     sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _run(given: list[str]) -> object:
+    try:
+        return holdfast.main(given, prog_name="holdfast", standalone_mode=False)
+    except ModuleNotFoundError as error:
+        missing = name_extra(error)
+        if missing is None:
+            raise
+        raise missing from error
 
 
 def _open_what_is_closed() -> None:

@@ -3,7 +3,7 @@
 Several changes are judged together: each is told, and the verdict is that of the worst.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from holdfast.diagnose import unseen
@@ -25,7 +25,16 @@ from holdfast.diagnose.changes import (
     watermarks,
 )
 from holdfast.model.fact import UnreadableFile
-from holdfast.model.finding import Change, Check, Code, Finding, Judgement, NotAssessed, Severity
+from holdfast.model.finding import (
+    Change,
+    Check,
+    Clue,
+    Code,
+    Finding,
+    Judgement,
+    NotAssessed,
+    Severity,
+)
 
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
@@ -73,6 +82,35 @@ def checked(job: str, change: Change) -> Check:
         first_start=False,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
+    )
+
+
+def add_answers(found: Check, answers: Iterable[Finding | NotAssessed]) -> Check:
+    """Return the check with what the sinks answered; one that does not answer is not safe."""
+    told = list(answers)
+    against = tuple(one for one in told if isinstance(one, Finding))
+    unanswered = tuple(one for one in told if isinstance(one, NotAssessed))
+    judgement = found.judgement
+    if unanswered and judgement is Judgement.SAFE:
+        judgement = Judgement.UNKNOWN
+    if against:
+        judgement = Judgement.UNSAFE
+    return replace(
+        found,
+        judgement=judgement,
+        findings=(*against, *found.findings),
+        not_assessed=(*found.not_assessed, *unanswered),
+    )
+
+
+def refuse_rows(output: str, reason: str, remedy: str) -> Finding:
+    """Return the finding of rows that a sink refuses at the first batch."""
+    return Finding(
+        code=Code.ROWS_DO_NOT_FIT,
+        severity=Severity.BLOCKS,
+        text=f"The first batch will fail with `SCHEMA_MISMATCH`: {reason}.",
+        clues=(Clue(file=f"output {output}", expected="rows that fit the table", found=reason),),
+        remedies=(remedy,),
     )
 
 

@@ -49,7 +49,7 @@ from holdfast.model.finding import (
     Seen,
     Severity,
 )
-from holdfast.model.restart import Restart, Runs, Stage, Starting
+from holdfast.model.restart import Runs, Stage, Starting
 from holdfast.model.surroundings import Surroundings
 
 Rule = Callable[[Seen], Iterator[Finding | NotAssessed]]
@@ -149,22 +149,28 @@ def diagnosed(seen: Seen) -> Diagnosis:
     findings.sort(key=lambda one: list(Severity).index(one.severity))
     return Diagnosis(
         location=seen.evidence.location.value,
-        judgement=_judgement(seen.restart, findings),
+        judgement=_judgement(seen, findings),
         restart=seen.restart,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
     )
 
 
-def _judgement(restart: Restart, findings: list[Finding]) -> Judgement:
+def _judgement(seen: Seen, findings: list[Finding]) -> Judgement:
     severities = {one.severity for one in findings}
-    error = restart.error
+    restart, error = seen.restart, seen.restart.error
     if severities & _UNSAFE or (error is not None and not error.unless):
         return Judgement.UNSAFE
     if isinstance(restart.batch, Unknown) and error is None:
         return Judgement.UNKNOWN
     if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
-    if restart.runs is Runs.UNKNOWN:
+    if restart.runs is Runs.UNKNOWN or _has_unread_ledger(seen):
         return Judgement.UNKNOWN
     return Judgement.SAFE
+
+
+def _has_unread_ledger(seen: Seen) -> bool:
+    """Whether a ledger of holdfast's own is there and could not be read: `run` asks it first."""
+    ledgers = seen.evidence.ledgers
+    return any(one.ranges and isinstance(one.batch, Unknown) for one in ledgers)

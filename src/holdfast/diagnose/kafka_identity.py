@@ -6,6 +6,7 @@ An offset counts the records of one topic of one cluster. Ids tell them apart wh
 from collections.abc import Mapping
 from enum import StrEnum
 
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.fingerprint import KafkaIdentity
@@ -14,10 +15,10 @@ from holdfast.model.source_offset import KafkaOffset
 CLUSTER_REMEDIES = (
     "point the query at the cluster that it has read from",
     "accept it, if the topics were copied with their offsets",
-    "start with a new checkpoint, which reads everything again",
+    advice.NEW_CHECKPOINT,
 )
 TOPIC_REMEDIES = (
-    "start with a new checkpoint, which reads the new topic from its beginning",
+    advice.NEW_NAME,
     "accept it, if the records before the old offset are not wanted",
 )
 

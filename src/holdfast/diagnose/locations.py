@@ -19,6 +19,7 @@ from holdfast.errors import (
     LocationShared,
     SinkBehind,
 )
+from holdfast.model import advice
 from holdfast.model.batch import LastWritten, Nothing, Written
 from holdfast.model.ids import BatchId, JobName, OutputName
 
@@ -121,7 +122,7 @@ def of_ledger(
         case Nothing() if done is not None:
             found = f"a sink without any batch of the job, and batches up to {done} committed"
         case Written(taken_back=True):
-            found = f"a table that was restored after batch {last.batch} was written"
+            found = f"a table that was restored or replaced after batch {last.batch} was written"
         case Written(batch=batch) if done is not None and batch < done:
             found = f"batch {batch} as the sink's last, and batches up to {done} committed"
         case _:
@@ -129,8 +130,7 @@ def of_ledger(
     return SinkBehind(
         f"expected output `{output}` of job `{job}` to hold what its checkpoint counts as done,"
         f" found {found}: a restart would not write the batches in between",
-        hint="restore the table; if the missing rows may stay missing, start once with"
-        " `--accept SINK_BEHIND`",
+        hint=advice.BEHIND,
     )
 
 

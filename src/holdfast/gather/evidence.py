@@ -63,8 +63,12 @@ def evidence(
     event_log: "EventLog | None",
     now_ms: int,
     told: tree.Told = tree.unheard,
+    databases: bool = False,
 ) -> Evidence:
-    """What can be said of the checkpoint, given what lies directly in it."""
+    """What can be said of the checkpoint, given what lies directly in it.
+
+    With `databases`, a PostgreSQL server that a run record names is asked for its ledger.
+    """
     found, seen = _of_one_moment(place, top, event_log, told)
     latest = _latest(seen.entries)
     bare = progress.keeps_no_commits(found, latest[1] if latest else None)
@@ -89,7 +93,7 @@ def evidence(
         spark_versions=versions,
         sources=seen.sources,
         operators=seen.state.operators,
-        ledgers=ledgers.seen(seen.told, place.storage, _id_of(seen.query_id)),
+        ledgers=ledgers.seen(seen.told, place.storage, _id_of(seen.query_id), databases=databases),
         lease=lease,
         driver_died=lease is not None and processes.is_dead(lease.holder),
         files=found.files(),

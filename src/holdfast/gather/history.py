@@ -200,7 +200,7 @@ def _started(
     plan = fingerprint.decode(event.record.get("plan"))
     if not isinstance(plan, Unknown):
         history.plans[event.run_id] = Known(value=plan, read_from=read_from)
-    history.starts[event.run_id] = Start(
+    start = Start(
         sign=sign,
         at_ms=event.at_ms,
         run_id=event.run_id,
@@ -211,6 +211,7 @@ def _started(
         note=f"run `{event.run_id}`",
         read_from=path,
     )
+    history.note_start(event.run_id, start)
 
 
 def _without_start(run: _Run, sign: RestartSign, path: str, version: Known[str] | None) -> None:
@@ -243,7 +244,13 @@ def _recorded(history: History, record: Mapping[str, Json], read_from: tuple[str
     if not isinstance(writes, Sequence) or isinstance(writes, str) or not writes:
         return
     history.writes = tuple(
-        Write(kind=str(m.get("kind", "")), name=str(m.get("name", "")), path=str(m.get("path", "")))
+        Write(
+            kind=str(m.get("kind", "")),
+            name=str(m.get("name", "")),
+            path=str(m.get("path", "")),
+            server=str(m.get("server", "")),
+            schema=str(m.get("schema", "")),
+        )
         for m in (mapping(one) for one in writes)
     )
     told = "; ".join(f"{write.kind} {write.path}".strip() for write in history.writes)

@@ -24,6 +24,8 @@ class Write:
     kind: str
     name: str
     path: str
+    server: str = ""
+    schema: str = ""
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ class History:
         if later.state_batches:
             self.state_rows, self.state_batches = later.state_rows, later.state_batches
         for run, start in later.starts.items():
-            self.starts[run] = _both(self.starts[run], start) if run in self.starts else start
+            self.note_start(run, start)
         self.plans |= later.plans
         self.ends |= later.ends
 
@@ -82,6 +84,10 @@ class History:
         """
         if rows > 0 or batch not in self.rows:
             self.rows[batch] = rows
+
+    def note_start(self, run: RunId, start: Start) -> None:
+        """Note the start of a run, together with what another record says of the same run."""
+        self.starts[run] = _both(self.starts[run], start) if run in self.starts else start
 
     def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
         """The rows of the state after a batch, by operator; none where it is not told of."""

@@ -24,12 +24,16 @@ _NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """Who writes: the job, the generation of its output, and the driver's epoch."""
+    """Who writes: the job, the generation of its output, and the driver's epoch.
+
+    `accepts_gap`: the user has accepted that the sink lacks batches before the next one.
+    """
 
     job: JobName
     generation: Generation
     epoch: Epoch
     location: str
+    accepts_gap: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ _SENTENCES = {
     Judgement.SAFE: "may start from its checkpoint",
     Judgement.UNSAFE: "must not start from its checkpoint as it is",
     Judgement.UNDEFINED: "starts, and whether its results are right is for you to say",
-    Judgement.UNKNOWN: "cannot be compared in full: no run record holds the plan that last ran",
+    Judgement.UNKNOWN: "cannot be checked in full; see what was not assessed",
 }
 _LONGEST = 300
 

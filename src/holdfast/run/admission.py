@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
+from holdfast.errors import SinkBehind
 from holdfast.model.batch import LastWritten, Life, Unknown, Written
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
@@ -96,7 +97,13 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         raise moved
     _require_done(base, job, ledgers, wishes.accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
-    life = Life(job=job.name, generation=generation, epoch=held.epoch, location=location)
+    life = Life(
+        job=job.name,
+        generation=generation,
+        epoch=held.epoch,
+        location=location,
+        accepts_gap=SinkBehind.code in wishes.accepted,
+    )
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
         locations.record_identity(

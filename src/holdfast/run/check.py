@@ -1,20 +1,30 @@
 """May a query start from an old checkpoint? Builds it, starts nothing, and writes nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.diagnose import check as checks
-from holdfast.errors import LocationEmpty, LocationMissing, OptionInvalid
+from holdfast.errors import (
+    HoldfastError,
+    LocationEmpty,
+    LocationMissing,
+    OptionInvalid,
+    SchemaMismatch,
+    SourceUnavailable,
+)
 from holdfast.gather import evidence, looking
+from holdfast.model.definition import Job
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Change, Check
+from holdfast.model.finding import Change, Check, Finding, NotAssessed
 from holdfast.model.fingerprint import Fingerprint, PlanSink
+from holdfast.model.ids import Generation
 from holdfast.run import clock, fingerprint
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _TARGETS = ("path", "topic", "table")
@@ -47,6 +57,52 @@ def check(
         )
     new = fingerprint.of(result, sinks=sinks, output_mode=output_mode or mode)
     return compared(checkpoint.rstrip("/").rpartition("/")[2], checkpoint, storage or {}, new)
+
+
+def check_job(
+    job: Job,
+    location: str,
+    seen: Evidence | None,
+    storage: Mapping[str, str],
+    spark: "SparkSession",
+) -> Check:
+    """Compare a job with its checkpoint, and ask its sinks; starts no query, and writes nothing."""
+    from holdfast.run import failure, query  # noqa: PLC0415  a declaration needs no pyspark
+
+    try:
+        with failure.telling(job):
+            result = query.result_of(job, query.session_of(job, spark))
+            new = fingerprint.of_job(job, result)
+    except SourceUnavailable as error:
+        if seen is not None:
+            raise
+        # The jobs before it may not have made its source yet.
+        question = NotAssessed(question="whether the rows fit the tables", reason=error.message)
+        return replace(checks.first_start(job.name, location), not_assessed=(question,))
+    found = (
+        checks.first_start(job.name, location)
+        if seen is None
+        else checks.checked(job.name, Change(evidence=seen, new=new))
+    )
+    return checks.add_answers(found, ask_sinks(job, result, storage))
+
+
+def ask_sinks(
+    job: Job, result: "DataFrame", storage: Mapping[str, str]
+) -> Iterator[Finding | NotAssessed]:
+    """Ask the sink of each output whether the rows fit; writes nothing."""
+    from holdfast.run import query  # noqa: PLC0415  a declaration needs no pyspark
+
+    for output in query.opened_outputs(job, Generation(1), storage):
+        try:
+            query.require_fit(output, result)
+        except SchemaMismatch as error:
+            yield checks.refuse_rows(output.output.name, error.message, error.hint)
+        except HoldfastError as error:
+            yield NotAssessed(
+                question=f"whether the rows fit output `{output.output.name}`",
+                reason=error.message,
+            )
 
 
 def compared(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:

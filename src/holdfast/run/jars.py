@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, JarsUnavailable
+from holdfast.errors import HoldfastError, JarsUnavailable, extras_missing
 
 DEFAULT_SETS = ("spark-4.1", "kafka-broker")
 _DOWNLOAD_TIMEOUT_S = 120
@@ -132,11 +132,8 @@ def _download(jars: Iterable[Jar], cache: Path) -> dict[str, _Seen]:
     try:
         # Late, because a start with every jar in place must not pay for this import.
         from jgo.maven import MavenContext  # noqa: PLC0415
-    except ImportError as error:
-        raise JarsUnavailable(
-            "expected the package `jgo` to download jars with, found none",
-            hint="pip install 'holdfast[spark]'",
-        ) from error
+    except ModuleNotFoundError as error:
+        raise extras_missing(["jgo"], ["spark"]) from error
     fresh: dict[str, _Seen] = {}
     try:
         cache.mkdir(parents=True, exist_ok=True)

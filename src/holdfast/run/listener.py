@@ -26,7 +26,7 @@ from holdfast.decode import fingerprint as plans
 from holdfast.gather import processes
 from holdfast.model import json
 from holdfast.model.batch import Life, Unknown
-from holdfast.model.definition import Job
+from holdfast.model.definition import Job, PostgresSink
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
@@ -167,11 +167,26 @@ def _facts(job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozense
             {"kind": type(source).__name__, "options": redact.value(source.options)}
             for source in job.reads
         ],
-        "writes": [
-            {"name": o.name, "kind": type(o.sink).__name__, "path": path_of(o.sink)}
-            for o in job.writes
-        ],
+        "writes": describe_outputs(job),
     }
+
+
+def describe_outputs(job: Job) -> list[Json]:
+    """Return what a record says of each output; enough to ask its ledger later."""
+    return [
+        {
+            "name": one.name,
+            "kind": type(one.sink).__name__,
+            "path": path_of(one.sink),
+            # No declaration has a password in it.
+            **(
+                {"server": one.sink.connection, "schema": one.sink.schema}
+                if isinstance(one.sink, PostgresSink)
+                else {}
+            ),
+        }
+        for one in job.writes
+    ]
 
 
 def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:

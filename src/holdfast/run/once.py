@@ -10,9 +10,10 @@ starts a query; from then on each batch goes the same way.
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DriverFenced, LeaseHeld, OptionInvalid
+from holdfast.errors import DriverFenced, LeaseHeld, OptionInvalid, StorageUnavailable
 from holdfast.model import json
 from holdfast.model.batch import Nothing
 from holdfast.model.definition import (
@@ -25,6 +26,8 @@ from holdfast.model.definition import (
     OutputMode,
 )
 from holdfast.model.ids import JobName
+from holdfast.model.json import Json
+from holdfast.model.version import VERSION
 from holdfast.storage import Missing, urls
 
 if TYPE_CHECKING:
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
 
     from holdfast.model.lease import Lease
     from holdfast.run.admission import AdmittedJob
+    from holdfast.run.lease import Keeper
     from holdfast.run.locations import Base
     from holdfast.run.query import BatchWriter
+    from holdfast.storage import Store
 
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"  # Spark runs the jobs of a query in a group named after the run
@@ -164,13 +169,15 @@ class Once:
             lost.set()
 
         keeper = lease.Keeper(found.base.store, tell)
-        self._release = weakref.finalize(self, keeper.close)
         admitted = found.jobs[0]
+        record = _RunRecord(found.base.store, admitted.job.name, rows.sparkSession)
+        self._release = weakref.finalize(self, _end, keeper, record)
         keeper.keep(admitted.lease)
         try:
             _require_same_query(found.base, admitted, rows.sparkSession)
             admitted = admission.catch_up(admitted, keeper, wishes.accepted)
             query.prepare(admitted.outputs, admitted.life, rows)
+            record.begin(admitted)
         except BaseException:
             self._release()
             raise
@@ -199,6 +206,68 @@ def _query_of(spark: "SparkSession") -> "tuple[SparkSession, str, str] | None":
     query = spark.sparkContext.getLocalProperty(_QUERY_ID)
     run = spark.sparkContext.getLocalProperty(_RUN_ID)
     return None if query is None or run is None else (spark, query, run)
+
+
+class _RunRecord:
+    """The run record of a query that somebody else starts: which sinks it has, and when it ended.
+
+    It has its own folder beside that of `holdfast.record`; both are of the same run.
+    """
+
+    def __init__(self, store: "Store", job: str, spark: "SparkSession") -> None:
+        from holdfast.run import clock  # noqa: PLC0415  a declaration needs no pyspark
+        from holdfast.run.records import RunLog  # noqa: PLC0415
+
+        local = spark.sparkContext.getLocalProperty
+        self._query, self._run = local(_QUERY_ID), local(_RUN_ID)
+        self._spark_version = spark.version
+        self._log = RunLog(store, job, clock.now_ms(), self._run or "")
+        self._begun = False
+
+    def begin(self, admitted: "AdmittedJob") -> None:
+        """Record the start; a query that Spark gives no id cannot be told from others."""
+        from holdfast.gather import processes  # noqa: PLC0415
+        from holdfast.run import clock, listener  # noqa: PLC0415
+
+        if not self._query or not self._run:
+            return
+        self._begun = True
+        this = processes.this_process()
+        self._add(
+            {
+                "event": "started",
+                "at_ms": clock.now_ms(),
+                "query_id": self._query,
+                "run_id": self._run,
+                "name": "",
+                "spark_version": self._spark_version,
+                "holdfast_version": VERSION,
+                "host": this.host,
+                "pid": this.pid,
+                "location": admitted.life.location,
+                "job": admitted.job.name,
+                "epoch": admitted.life.epoch,
+                "generation": admitted.life.generation,
+                "writes": listener.describe_outputs(admitted.job),
+            }
+        )
+
+    def end(self) -> None:
+        """Record the end."""
+        from holdfast.run import clock  # noqa: PLC0415
+
+        if self._begun:
+            self._add({"event": "terminated", "at_ms": clock.now_ms(), "error": None})
+
+    def _add(self, event: Mapping[str, Json]) -> None:
+        self._log.add(event)
+        with suppress(StorageUnavailable):  # losing a record never stops a stream
+            self._log.flush()
+
+
+def _end(keeper: "Keeper", record: _RunRecord) -> None:
+    keeper.close()
+    record.end()
 
 
 def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSession") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from holdfast.errors import FunctionResultInvalid
+from holdfast.errors import FunctionResultInvalid, name_extra
 from holdfast.model.batch import Batch, LedgerKey, Life, ledger_key
 from holdfast.model.definition import (
     AvailableNow,
@@ -96,7 +96,10 @@ def _ledgered(
 
 
 def _postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
-    from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
+    try:
+        from holdfast.sinks import postgres  # noqa: PLC0415  its driver is an extra
+    except ModuleNotFoundError as error:
+        raise name_extra(error) or error from error
 
     if isinstance(sink, PostgresAppend):
         return postgres.PostgresAppendSink(sink, key)
@@ -237,6 +240,12 @@ def _triggered(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWrite
             return stream.trigger(processingTime=f"{round(seconds * 1000)} milliseconds")
         case AvailableNow():
             return stream.trigger(availableNow=True)
+
+
+def require_fit(output: OpenOutput, result: DataFrame) -> None:
+    """Raise if the rows of an output would not fit its table; writes nothing."""
+    if output.ledgered is not None:
+        output.ledgered.require_fit(output.rows(result).schema, result.sparkSession)
 
 
 def prepare(outputs: tuple[OpenOutput, ...], life: Life, result: DataFrame) -> None:

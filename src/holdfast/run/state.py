@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, SparkMissing, StateUnreadable
+from holdfast.errors import HoldfastError, StateUnreadable, extras_missing
 from holdfast.model.fact import Known
 from holdfast.model.json import mapping
 from holdfast.model.state import OperatorSeen
@@ -275,11 +275,8 @@ def _session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
     """A session of its own, for as long as rows are read."""
     try:
         import pyspark  # noqa: F401, PLC0415  only to see whether it is there
-    except ImportError as error:
-        raise SparkMissing(
-            "expected Spark, through which state is read, found no `pyspark`",
-            hint="pip install 'holdfast[spark]'",
-        ) from error
+    except ModuleNotFoundError as error:
+        raise extras_missing(["pyspark"], ["spark"]) from error
     from holdfast.run import session as sessions  # noqa: PLC0415  pyspark is known to be there
 
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound
+from holdfast.errors import HoldfastError, ModuleFailed, PipelineNotFound, name_extra
 from holdfast.run.pipeline import Pipeline
 
 
@@ -56,6 +56,9 @@ def _imported(name: str) -> ModuleType:
     except HoldfastError:
         raise
     except ModuleNotFoundError as error:
+        missing = name_extra(error)
+        if missing is not None:
+            raise missing from error
         raise ModuleFailed(
             f"expected to import `{name}`, found: {error}",
             hint="run from the folder that holds the module, or install it",

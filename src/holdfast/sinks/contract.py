@@ -13,7 +13,8 @@ comparing the batch at hand with what the sink last wrote:
     batch is the next one, and the         a ledger whose log was      write
       ledger has lost where the last one     cleaned, of an idle
       ended, and its digest                  stream
-    batch is beyond the next one           the table was taken back    SinkBehind
+    batch is beyond the next one           the table was taken back    SinkBehind, or write if
+                                                                       that was accepted
     same id, same digest                   a re-run                    skip
     same id, other digest                  the range changed           BatchChanged
     same id, digest not to be found        cannot be told              BatchUnverifiable
@@ -32,7 +33,7 @@ from holdfast.errors import (
     SinkContended,
     SinkUnavailable,
 )
-from holdfast.model import ends
+from holdfast.model import advice, ends
 from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -53,6 +54,10 @@ class LedgeredSink(Protocol):
 
     def last_written(self) -> LastWritten:
         """What the sink holds for the job; reads only, and needs no Spark."""
+        ...
+
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
+        """Raise SchemaMismatch if rows of a schema would not fit the table; reads only."""
         ...
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
@@ -93,12 +98,19 @@ def decide(
         _require_continuous(batch, standing, recall)
         return Decision.WRITE
     if batch.id > standing.batch:
+        if batch.life.accepts_gap:
+            return Decision.WRITE
         raise SinkBehind(
             f"expected batch {standing.batch + 1} of job `{batch.life.job}` next, found batch"
             f" {batch.id}: the sink has lost batches that the checkpoint counts as done",
-            hint="restore the table to a version that holds the batches before it",
+            hint=advice.BEHIND,
         )
-    digest = recall(batch.id)
+    _require_same(batch, recall(batch.id))
+    return Decision.SKIP
+
+
+def _require_same(batch: Batch, digest: Digest | Unknown) -> None:
+    """Raise unless the batch that comes again is the one that was written."""
     if isinstance(digest, Unknown):
         raise BatchUnverifiable(
             f"batch {batch.id} of job `{batch.life.job}` was written before, and from which"
@@ -107,7 +119,6 @@ def decide(
         )
     if digest != batch.digest:
         raise changed(batch.life, batch.id, digest, batch.digest)
-    return Decision.SKIP
 
 
 def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
@@ -116,8 +127,7 @@ def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> Batc
         f"expected batch {batch} of job `{life.job}` with the digest"
         f" `{expected[:12]}` that it was written with, found `{found[:12]}`: the same"
         " id now means other rows",
-        hint="put back the checkpoint that wrote it; to begin from nothing, delete table and"
-        " checkpoint",
+        hint="put back the checkpoint that wrote it; " + advice.start_over(life.job, life.location),
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from holdfast.errors import StorageUnavailable
+from holdfast.errors import StorageUnavailable, extras_missing
 from holdfast.storage.objects import unavailable
 from holdfast.storage.reader import PORTION, Children, File, Piece, Refused, too_long
 from holdfast.storage.remote import Forbidden, Found
@@ -49,11 +49,8 @@ def open_listing(url: str, options: Mapping[str, str]) -> "HdfsListing":
 def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
     try:
         from hdfs_native import Client  # noqa: PLC0415  an extra: most users have no HDFS
-    except ImportError as error:
-        raise StorageUnavailable(
-            f"expected the package `hdfs-native` to use `{url}` with, found none",
-            hint="pip install 'holdfast[hdfs]'",
-        ) from error
+    except ModuleNotFoundError as error:
+        raise extras_missing(["hdfs-native"], ["hdfs"]) from error
     parts = urlsplit(url)
     try:
         # Settings of Hadoop have dots in their names; others are for other vendors' storage.

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from holdfast.model import advice
 from holdfast.model.fact import Known
 from holdfast.model.finding import Change, Clue, Code, Finding, Severity
 from holdfast.model.fingerprint import Term
 
-NEW_CHECKPOINT = "start with a new checkpoint, which reads everything again"
+NEW_CHECKPOINT = advice.NEW_CHECKPOINT
 TAKE_BACK = "take the change back"
 _NONE = "none"
 _NEVER_NULL = " not null"

@@ -3,6 +3,7 @@
 No checkpoint names its sink. A new one simply lacks what was written before.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
@@ -12,6 +13,8 @@ from holdfast.model.fingerprint import PlanSink
 
 _FILES = frozenset({"FileSink", "parquet", "json", "csv", "orc", "text"})
 _STREAMS = frozenset({"kafka"})
+# How Spark names its own sinks, as `FileSink[file:/data/out]` and `DeltaSink[/lake/orders]`.
+_NAMED = re.compile(r"(?P<kind>Delta|File)Sink\[(?P<path>.+)\]")
 
 
 def asked(change: Change) -> Iterator[Finding | NotAssessed]:
@@ -22,24 +25,54 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
 
 def _sinks(change: Change) -> Iterator[Finding | NotAssessed]:
     old, new = change.old, change.new.sinks
-    if old is None or not old.sinks or not new:
-        yield NotAssessed(
-            question="whether the sink is the one that was written to",
-            reason="a checkpoint does not name its sink, and no run record does"
-            if new
-            else "the sink of the query to come was not given",
-        )
+    if not new:
+        yield _not_compared("the sink of the query to come was not given")
+        return
+    if old is None or not old.sinks:
+        yield from _by_name(change, new)
         return
     if old.sinks == new:
         return
+    yield _changed(new, difference.record(change), _shown(old.sinks))
+
+
+def _not_compared(reason: str) -> NotAssessed:
+    return NotAssessed(question="whether the sink is the one that was written to", reason=reason)
+
+
+def _by_name(change: Change, new: Sequence[PlanSink]) -> Iterator[Finding | NotAssessed]:
+    """Compare with the sink that Spark named when the query ran; that has no fingerprint."""
+    seen = change.evidence.sink
+    if not isinstance(seen, Known):
+        yield _not_compared("a checkpoint does not name its sink, and no run record does")
+        return
+    named = _NAMED.fullmatch(seen.value)
+    was = f"the run record names the sink `{seen.value}`"
+    if named is None or len(new) > 1:
+        yield _not_compared(f"{was}, which cannot be compared with `{_shown(new)}`")
+        return
+    kind, path = named["kind"].lower(), _plain(named["path"])
+    now = "file" if new[0].kind in _FILES else new[0].kind.lower()
+    if kind == now and not new[0].target:
+        yield _not_compared(f"{was}, and the query to come does not say where it writes")
+    elif (kind, path) != (now, _plain(new[0].target)):
+        yield _changed(new, seen.read_from[0], seen.value)
+
+
+def _plain(path: str) -> str:
+    """A path without what does not change which folder it names."""
+    return re.sub(r"^file:/*(?=/)", "", path).rstrip("/").replace("s3a://", "s3://")
+
+
+def _changed(new: Sequence[PlanSink], where: str, was: str) -> Finding:
     severity, text = _meaning(new)
-    yield difference.found(
+    return difference.found(
         Code.SINK_CHANGED,
         severity,
         "The sink is another one: it gets what comes from now on, and nothing of what was written"
         f" before{text}",
-        where=difference.record(change),
-        was=_shown(old.sinks),
+        where=where,
+        was=was,
         now=_shown(new),
         remedies=()
         if severity is Severity.NOTE

@@ -100,7 +100,15 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (_ALL, "records no sink; a new one lacks what was written before"),
             (_ALL, "the file sink skips batches that the log of its new folder already has"),
         ),
-        cures="Copy what was written before, then accept it; or start with a new checkpoint.",
+        cures="Copy what was written before, then accept it; or start over, with a new checkpoint"
+        " and an empty sink.",
+    ),
+    Code.ROWS_DO_NOT_FIT: Explanation(
+        meaning="The rows of the query do not fit a table that it writes to: a column is missing"
+        " there, or has a different type.",
+        causes="A new release of the job has new columns or types, or somebody changed the table.",
+        spark=((_ALL, "plans the first batch, which holdfast refuses with `SCHEMA_MISMATCH`"),),
+        cures="Cast or drop the column in the job's function, or add it to the table.",
     ),
     Code.OUTPUT_MODE_CHANGED: Explanation(
         meaning="The output mode is another one.",

@@ -65,7 +65,12 @@ def _source_log(seen: Seen) -> Iterator[Finding]:
             clues=(
                 Clue(file="sources", expected="less than 100 MB", found=f"{size / 1e6:,.0f} MB"),
             ),
-            remedies=("start a new checkpoint over a folder of new files when it suits",),
+            remedies=(
+                (
+                    "when every file is read, give the job a new name, and so a new checkpoint, and"
+                    " a folder for new files"
+                ),
+            ),
         )
 
 

@@ -12,12 +12,14 @@ A ledger with the ranges of its batches refuses another one under an old number,
 from collections.abc import Iterator
 
 from holdfast.diagnose import unseen
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import NO_BATCH, LedgerSeen
 from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 _REFUSES = "stops the query with `BATCH_CHANGED` at another"
+_RESTORE = "restore the table, or take the checkpoint back to the table's last batch"
 _QUESTION = "whether the sink holds what the checkpoint counts as done"
 
 
@@ -100,7 +102,7 @@ def _behind(ledger: LedgerSeen, found: str, committed: int) -> Finding:
         clues=(
             Clue(file=ledger.table, expected=f"batches up to {committed}", found=found),
         ),
-        remedies=("restore the table, or take the checkpoint back to the table's last batch",),
+        remedies=(advice.BEHIND,) if ledger.ranges else (_RESTORE,),
     )  # fmt: skip
 
 
@@ -123,12 +125,7 @@ def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
                 found=f"batch {last} under the key `{ledger.key}`",
             ),
         ),
-        remedies=(
-            (
-                "restore the checkpoint that belongs to the table, or restore the table to the"
-                " version before the batch that comes"
-            ),
-        ),
+        remedies=("restore the checkpoint that belongs to the table", advice.NEW_CHECKPOINT),
     )
 
 
@@ -144,5 +141,6 @@ def _skips(ledger: LedgerSeen, batch: int) -> Finding:
         text=f"Batch {batch} comes as a new one, and `{ledger.table}` holds a batch of that number:"
         f" {does}.",
         clues=(Clue(file=ledger.table, expected=f"no batch {batch}", found=f"batch {batch}"),),
-        remedies=("restore the table to the version before that batch",),
+        # Delta's RESTORE takes rows back, and not what the table remembers of batches.
+        remedies=("put back a copy of the table from before that batch", advice.NEW_CHECKPOINT),
     )

@@ -10,6 +10,7 @@ numbers of the checkpoint for those of the new process.
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.diagnose import sockets, unseen
+from holdfast.model import advice
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.source_offset import NumberOffset
@@ -17,7 +18,7 @@ from holdfast.model.source_offset import NumberOffset
 _FORGETFUL = frozenset({"socket", "memory"})
 _MOST_TOLD = 5
 _NOT_ONE = "if not, nothing has to be done; `--event-log PATH` would tell"
-_ANEW = "start the query with a new checkpoint; what was not read before is lost either way"
+_ANEW = f"{advice.NEW_CHECKPOINT}; what was not read before is lost either way"
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
@@ -38,7 +39,7 @@ def _of_table(source: SourceSeen, offset: DeltaOffset, table: DeltaSeen) -> Iter
                     found=f"table id `{table.table_id}`",
                 ),
             ),
-            remedies=("restore the table; or start the query with a new checkpoint",),
+            remedies=("restore the table", advice.NEW_CHECKPOINT),
         )
         return
     # An index of -1 is before the first file of the version: that version is still to be read.
@@ -55,7 +56,7 @@ def _of_table(source: SourceSeen, offset: DeltaOffset, table: DeltaSeen) -> Iter
                     found=f"versions {table.first_version} to {table.last_version}",
                 ),
             ),
-            remedies=("restore the log of the table; or start the query with a new checkpoint",),
+            remedies=("restore the log of the table", advice.NEW_CHECKPOINT),
         )
     elif offset.version > table.last_version + 1:
         yield Finding(
@@ -69,5 +70,5 @@ def _of_table(source: SourceSeen, offset: DeltaOffset, table: DeltaSeen) -> Iter
                     found=f"versions up to {table.last_version}",
                 ),
             ),
-            remedies=("restore the table; or start the query with a new checkpoint",),
+            remedies=("restore the table", advice.NEW_CHECKPOINT),
         )

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.diagnose import kafka_identity, kafka_ranges
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.fact import Known
@@ -222,7 +223,8 @@ def _offsets(
             f"A topic of source {source.name} ends before the offsets that were read:"
             f" {_why(seen, source)}.",
             [_ended(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
-            "point the query at the right cluster; or start it with a new checkpoint",
+            "point the query at the right cluster; or, if the topic was deleted and created again,"
+            f" {advice.NEW_NAME}",
         )
     if gone:
         yield _finding(

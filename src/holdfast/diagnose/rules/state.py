@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.diagnose import descriptions, state_load
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
@@ -132,7 +133,7 @@ def _gone(evidence: Evidence, load: StateLoad) -> Finding:
         clues=(Clue(file=f"state/{load.operator}", expected=expected, found=found),),
         remedies=(
             "restore the folder `state` from a copy of the checkpoint",
-            "else start it with a new checkpoint, which reads everything again",
+            f"else {advice.NEW_CHECKPOINT}",
         ),
     )
 

@@ -24,6 +24,7 @@ import psycopg
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 from psycopg import sql
+from pyarrow import fs
 
 from holdfast.examples.sensors import simulator
 from holdfast.examples.sensors.pipeline import LATEST, MINUTELY, Settings
@@ -228,10 +229,20 @@ def _rows(path: Path) -> int:
 def _read(path: Path, columns: Sequence[str]) -> pa.Table:
     """The columns of a table, times as milliseconds since 1970; no rows if there is no table."""
     try:
-        table = pa.table(deltalake.DeltaTable(path).to_pyarrow_table(columns=list(columns)))
+        table = deltalake.DeltaTable(path).to_pyarrow_dataset(filesystem=_native(path))
     except TableNotFoundError:
         return _nothing(columns)
-    return _in_ms(table)
+    return _in_ms(table.to_table(columns=list(columns)))
+
+
+def _native(path: Path) -> fs.SubTreeFileSystem:
+    """Return pyarrow's own file system for a table's folder.
+
+    Without it, pyarrow reads through delta-rs' file system, which is Python code, and a thread
+    of pyarrow frees Python buffers. If the interpreter is ending at that moment, it ends the
+    thread, and the process aborts: exit code 134 after the right answer.
+    """
+    return fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
 
 
 def _served(connection: str, table: str, columns: Sequence[str]) -> pa.Table:

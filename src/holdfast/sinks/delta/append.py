@@ -47,6 +47,10 @@ class DeltaAppendSink:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         self._ledgered.prepare(life, schema, spark)

@@ -14,7 +14,7 @@ from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, layout, ledger, log_store
+from holdfast.sinks.delta import executors, layout, ledger, log_store, schema
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
@@ -61,14 +61,24 @@ class LedgeredTable:
             return Nothing(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
         return ledger.last_written(table, self.app_id)
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+    def require_fit(self, rows: "StructType", *, evolve: bool) -> None:
+        """Raise SchemaMismatch if rows would not fit the table, if there is one."""
+        table = self.place.open()
+        if table is None:
+            return
+        there = schema.of_table(table)
+        added = {field.name for field in schema.missing_columns(rows, there)} if evolve else set()
+        known = type(rows)([field for field in rows.fields if field.name not in added])
+        schema.fitting(known, there, self.place.path)
+
+    def prepare(self, life: Life, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         by_spark = log_store.commits_elsewhere(self.place.path, spark)
         self.place = dataclasses.replace(self.place, by_spark=by_spark)
         self._spark = spark
         if not by_spark:
             exclusive.require(self.place.path, self.place.options, self.store)
-        fence(self.place, self.store, life, self.app_id, schema, spark)
+        fence(self.place, self.store, life, self.app_id, rows, spark)
 
     def current(self) -> deltalake.DeltaTable:
         """The table as it is now, with its files: for merges, which read them."""
@@ -76,7 +86,7 @@ class LedgeredTable:
         if table is None:
             raise SinkRefused(
                 f"expected the Delta table `{self.place.path}`, found none any more",
-                hint=f"restore `{self.place.path}`, or take the job through a reset",
+                hint=f"restore `{self.place.path}`, then start again",
             )
         return table
 

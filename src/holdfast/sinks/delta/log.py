@@ -18,7 +18,7 @@ from urllib.parse import quote
 import deltalake
 
 from holdfast.errors import SinkBehind, SinkRefused, StorageUnavailable
-from holdfast.model import ends
+from holdfast.model import advice, ends
 from holdfast.model.batch import Batch, Ends, Standing, Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
@@ -146,7 +146,7 @@ class LogTail:
         if table is None:
             raise SinkRefused(
                 f"expected the Delta table `{self._place.path}`, found none any more",
-                hint=f"restore `{self._place.path}`, or take the job through a reset",
+                hint=f"restore `{self._place.path}`, then start again",
             )
         if ledger.restored_since(table, self._app_id):
             raise self._restored()
@@ -197,7 +197,7 @@ class LogTail:
         return SinkBehind(
             f"expected the rows of `{self._place.path}` to stay, found that the table was"
             " restored to an earlier version while the job ran",
-            hint="stop the job before a table is restored, and plan a replay",
+            hint=advice.BEHIND,
         )
 
 

@@ -59,21 +59,27 @@ class DeltaMergeSink:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        self._require_rows(schema, self._ledgered.place.open())
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit.
 
         What a write would refuse about the columns is refused here, before a batch is planned.
         """
-        table = self._ledgered.place.open()
-        if table is None:
-            self._rule(schema, self._sink.partition_by)
-        else:
-            self._rule(schema, tuple(table.metadata().partition_columns))
-            known = schemas.of_table(table)
-            schemas.fitting(schema, known, self._sink.path)
-            schemas.require_optional(schema, known, self._sink.path)
+        self._require_rows(schema, self._ledgered.place.open())
         self._ledgered.prepare(life, schema, spark)
         self._require_mergeable(self._ledgered.log.head().table, spark)
+
+    def _require_rows(self, rows: "StructType", table: deltalake.DeltaTable | None) -> None:
+        if table is None:
+            self._rule(rows, self._sink.partition_by)
+            return
+        self._rule(rows, tuple(table.metadata().partition_columns))
+        known = schemas.of_table(table)
+        schemas.fitting(rows, known, self._sink.path)
+        schemas.require_optional(rows, known, self._sink.path)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Merge the rows with the ledger in one commit."""

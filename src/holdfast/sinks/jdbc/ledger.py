@@ -68,16 +68,30 @@ class Ledger:
         if not rows or not int(rows[0][0] or 0):
             return _NO_ROW
         epoch, location, batch, digest, table, ranges = rows[0]
-        if batch is None:
+        # A table that was dropped holds nothing, whatever is noted of it.
+        if batch is None or not there:
             return Nothing(epoch=Epoch(int(epoch or 0)), location=str(location))
         return Written(
             epoch=Epoch(int(epoch or 0)),
             batch=BatchId(int(batch)),
             digest=Digest(str(digest)),
             location=str(location),
-            taken_back=not there or table not in ("", self._table),
+            taken_back=table not in ("", self._table),
             offsets=_parse(ranges),
         )
+
+    def forget(self, connection: Connection, life: Life) -> None:
+        """Where the table is missing, before it is made: the new one holds no batch of the old.
+
+        An older driver that comes late must not forget what a newer one has written since.
+        """
+        if connection.columns(self._ledger) is None:
+            return
+        q = self._dialect.quoted
+        noted = ("batch", "digest", "offsets", "rows", "written_at")
+        nothing = ", ".join(f"{q(name)} = NULL" for name in noted)
+        older = f"{self._ours} AND {q('epoch')} < ?"
+        connection.execute(f"UPDATE {self._ledger} SET {nothing} {older}", *self._key, life.epoch)
 
     def fence(self, connection: Connection, life: Life) -> None:
         """Put this driver's epoch, so that no older one can write any more."""

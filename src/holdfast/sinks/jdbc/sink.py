@@ -83,12 +83,22 @@ class JdbcSink:
             there = connection.columns(self._table) is not None
             return self._ledger.last_written(connection, there=there)
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        with (
+            contextlib.closing(Connection(spark, self._address)) as connection,
+            connection.explained(self._sink.table),
+        ):
+            if connection.columns(self._table) is not None:
+                self._fit(connection, schema)
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Make what is missing, check the columns, fence older drivers, drop what they left."""
         self._close()
         connection = self._connected(spark, life.epoch)
         with connection.explained(self._sink.table):
             if connection.columns(self._table) is None:
+                self._ledger.forget(connection, life)
                 self._create(connection, schema)
             self._require_durable(connection, self._place)
             columns = self._fit(connection, schema)
@@ -307,7 +317,7 @@ class JdbcSink:
         if not found:
             raise SinkRefused(
                 f"expected the table `{self._sink.table}`, found none any more",
-                hint=f"restore `{self._sink.table}`, or take the job through a reset",
+                hint=f"restore `{self._sink.table}`, then start again",
             )
         wanted = self._sink.keys if isinstance(self._sink, JdbcUpsert) else ()
         for key in wanted:

@@ -60,6 +60,11 @@ VALUES (%(job)s, %(generation)s, %(output)s, %(epoch)s, %(location)s, {tables})
 ON CONFLICT DO NOTHING"""
 _TAKE_OVER = """
 UPDATE {ledger} SET epoch = %(epoch)s, location = %(location)s, tables = {tables} {ours}"""
+_FORGET = (
+    """UPDATE {ledger} SET batch = NULL, digest = NULL, offsets = NULL, rows = NULL,
+        written_at = NULL, tables = {tables} {ours}""",
+    "DELETE FROM {history} {ours}",
+)
 _RECALL = "SELECT digest FROM {history} {ours} AND batch = %(batch)s"
 _RECORD = """
 WITH forgotten AS (DELETE FROM {history} {ours} AND batch <= %(oldest)s),
@@ -108,7 +113,8 @@ class Ledger:
         if row is None:
             return _NO_ROW
         epoch, location, batch, digest, recorded, now, ranges = row
-        if batch is None:
+        # A table that was dropped holds nothing, whatever is noted of it.
+        if batch is None or not now.partition("/")[2]:
             return Nothing(epoch=Epoch(epoch), location=location)
         return Written(
             epoch=Epoch(epoch),
@@ -118,6 +124,11 @@ class Ledger:
             taken_back=_replaced(recorded, now),
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
+
+    def forget(self, connection: psycopg.Connection) -> None:
+        """Inside the transaction that makes the table: it holds no batch of the one before it."""
+        for statement in _FORGET:
+            self._execute(connection, statement)
 
     def fence(self, connection: psycopg.Connection, life: Life) -> None:
         """Inside a transaction: put this driver's epoch, so that no older one can write."""

@@ -120,18 +120,27 @@ class LedgeredTable:
         with self._server.connect("holdfast") as connection, self._explained():
             return self._ledger.last_written(connection)
 
+    def require_fit(self, schema: "StructType") -> None:
+        """Raise SchemaMismatch if rows would not fit the table, if there is one."""
+        with self._server.connect("holdfast") as connection, self._explained():
+            found = self._found(connection)
+            if found:
+                self._rows.fitting(connection, schema, found)
+
     def prepare(self, life: Life, schema: "StructType") -> None:
         """Make what is missing, check the columns, fence older drivers, sweep what they left."""
         self.close()
         connection = self._connected(life)
         with self._explained():
             with connection.transaction():
-                self._create(connection, schema)
+                made = self._create(connection, schema)
                 self._require_durable(connection, self.identifier)
                 self._rows.fitting(connection, schema, self._found(connection))
                 self._ledger.create(connection)
                 for table in self._ledger.tables:
                     self._require_durable(connection, table)
+                if made:
+                    self._ledger.forget(connection)
             self._fence(connection, life)
             staging.sweep(connection, self._place(()), life.epoch)
 
@@ -245,14 +254,18 @@ class LedgeredTable:
                 return
         raise self._blocked(connection)
 
-    def _create(self, connection: psycopg.Connection, schema: "StructType") -> None:
+    def _create(self, connection: psycopg.Connection, schema: "StructType") -> bool:
+        """Create the table if there is none; says whether there was none."""
         if self._found(connection):
-            return
+            return False
         # IF NOT EXISTS alone fails for one of two drivers that start at once.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('holdfast_ledger'))")
+        if self._found(connection):  # the other driver may have written to it already
+            return False
         body = sql.SQL(", ").join(self._rows.definitions(connection, schema))
         create = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self.identifier, body)
         connection.execute(create)
+        return True
 
     def _found(self, connection: psycopg.Connection) -> tuple[Found, ...]:
         return table_columns.of_table(connection, self.identifier.as_string())

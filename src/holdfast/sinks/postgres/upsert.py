@@ -61,6 +61,10 @@ class PostgresUpsertSink:
         """What the table holds for the job, from the ledger beside it."""
         return self._table.last_written()
 
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+        """Raise SchemaMismatch if the rows would not fit the table as it is now."""
+        self._table.require_fit(schema)
+
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  Delta's sinks need it
         """Create the table and the ledger if there are none, and fence older drivers."""
         sink = self._sink

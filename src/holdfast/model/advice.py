@@ -1,0 +1,24 @@
+"""Advice that several errors and findings give. Following it to the letter works; tests do so."""
+
+NEW_CHECKPOINT = (
+    "start over: delete the checkpoint and every table that the query writes, in a database also"
+    " the job's rows in `holdfast_ledger`; it then reads everything again"
+)
+NEW_NAME = (
+    "give the query a new checkpoint, and a job of holdfast a new name; it reads the topic from its"
+    " beginning, and what the tables hold stays"
+)
+
+BEHIND = (
+    "restore the table and its ledger, then start again; if the missing rows may stay missing, or"
+    " were put back by hand, start once with `--accept SINK_BEHIND`"
+)
+
+
+def start_over(job: str, location: str) -> str:
+    """Return how a job begins from nothing; the ledger of a table in a database is beside it."""
+    forget = f"DELETE FROM holdfast_ledger WHERE job = '{job}'"  # noqa: S608  a job has a plain name
+    return (
+        f"to begin from nothing, delete `{location}` and every table that the job writes, in a"
+        f" database run `{forget}` as well, then start again"
+    )
