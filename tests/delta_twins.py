@@ -21,6 +21,7 @@ from holdfast.sinks.delta import DeltaAppendSink
 from holdfast.sinks.delta.executors import settings
 from tests import delta_cases as cases
 from tests.adapters.delta_driving import Driver
+from tests.measuring import measured
 
 ZONE = "spark.sql.session.timeZone"
 CODEC = "spark.sql.parquet.compression.codec"
@@ -169,7 +170,9 @@ class Twins:
         declared = DeltaAppend(
             path=self.ours, partition_by=case.partition_by, evolve=True, properties={}
         )
-        sink = DeltaAppendSink(declared, driver.app_id, {}, small_rows=1_000 if case.small else 0)
+        sink = DeltaAppendSink(
+            declared, driver.app_id, {}, size=measured(1_000 if case.small else 0)
+        )
         sink.prepare(driver.life, self._frame(0).schema, self._spark)
         written = 0
         for number, rows in enumerate(case.rows):

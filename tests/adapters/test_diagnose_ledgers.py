@@ -1,6 +1,9 @@
 """`diagnose` asks the ledger of a PostgreSQL table that a run record names, or is not safe."""
 
 import secrets
+import socket
+import struct
+import threading
 from pathlib import Path
 
 import psycopg
@@ -125,3 +128,43 @@ def test_inspect_asks_no_database(tmp_path: Path) -> None:
     found = evidence(checkpoint(tmp_path, job="c", generation=1, writes=[write])).ledgers
     assert isinstance(found[0].batch, Unknown)
     assert "was not asked" in found[0].batch.reason
+
+
+class ClearTextServer:
+    """A server that asks whoever connects for the password in clear text, and keeps the answer."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.answer = b""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    @property
+    def connection(self) -> str:
+        """How it is reached."""
+        port = self._listening.getsockname()[1]
+        return f"host=127.0.0.1 port={port} dbname=d user=u sslmode=disable gssencmode=disable"
+
+    def close(self) -> None:
+        """End it."""
+        self._thread.join(timeout=20)
+        self._listening.close()
+
+    def _serve(self) -> None:
+        peer, _ = self._listening.accept()
+        with peer:
+            peer.settimeout(20)
+            peer.recv(1024)
+            peer.sendall(b"R" + struct.pack("!ii", 8, 3))
+            self.answer = peer.recv(1024)
+
+
+def test_a_server_that_a_record_names_gets_no_password_in_clear_text(
+    tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "not-for-strangers")
+    stranger = ClearTextServer()
+    told = _diagnosed(tmp_path, served.write(server=stranger.connection))
+    stranger.close()
+    assert told.judgement is Judgement.UNKNOWN
+    assert stranger.answer == b""

@@ -11,14 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import deltalake
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own abbreviation
+from pyspark.sql.pandas.functions import pandas_udf
 from tests import twin_totals
 from tests.adapters.delta_driving import Driver
 from tests.delta_twins import Twins, draw_case, partitions_of
+from tests.measuring import measured
 
 from holdfast.errors import RowsMiscounted, SinkContended, SinkRefused
 from holdfast.model.definition import DeltaAppend
@@ -43,7 +46,7 @@ class Appending:
     ) -> None:
         self.driver = Driver(path)
         declared = DeltaAppend(path=str(path), partition_by=by, evolve=True, properties={})
-        self.sink = DeltaAppendSink(declared, self.driver.app_id, {}, small_rows=small_rows)
+        self.sink = DeltaAppendSink(declared, self.driver.app_id, {}, size=measured(small_rows))
         self.sink.prepare(self.driver.life, rows.schema, rows.sparkSession)
 
     def put(self, number: int, rows: DataFrame) -> Decision:
@@ -75,6 +78,8 @@ def test_a_partition_column_of_any_name_loses_no_row(
     rows = rows.withColumn(name, F.concat(F.col(f"`{name}`"), F.lit("/x.parquet")))
     Appending(tmp_path / "t", rows, small_rows, (name,)).put(0, rows)
     assert read(spark, tmp_path / "t").count() == ROWS
+    by_driver = list((tmp_path / "t").glob("holdfast-*/part-*"))
+    assert bool(by_driver) is (small_rows == SMALL)
     assert len(partitions_of(str(tmp_path / "t"))) == 2
 
 
@@ -101,6 +106,21 @@ def test_an_instant_has_one_partition_value_in_every_session(
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path / "t"))
     found = pa.table(query.execute("SELECT at FROM t ORDER BY id").read_all())
     assert [value.astimezone(dt.UTC) for value in found["at"].to_pylist()] == expected
+
+
+@pytest.mark.parametrize("small_rows", [LARGE, SMALL])
+def test_a_pandas_function_sees_the_zone_of_the_session(
+    spark: SparkSession, tmp_path: Path, small_rows: int
+) -> None:
+    @pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
+    def spell(at: pd.Series) -> pd.Series:
+        return at.astype(str)
+
+    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        at = spark.sql("SELECT timestamp'2026-01-01 12:00:00Z' AS at")
+        rows = at.withColumn("local", spell("at"))
+        Appending(tmp_path / "t", rows, small_rows, ("at",)).put(0, rows)
+    assert read(spark, tmp_path / "t").collect()[0].local == "2026-01-01 07:00:00"
 
 
 @pytest.mark.parametrize("kind", ["VARCHAR(3)", "CHAR(3)"])

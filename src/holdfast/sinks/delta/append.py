@@ -35,11 +35,11 @@ class DeltaAppendSink:
         app_id: str,
         options: Mapping[str, str],
         *,
-        small_rows: int = batch_size.SMALL_ROWS,
+        size: batch_size.BatchSize | None = None,
     ) -> None:
         self._sink = sink
         self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = batch_size.BatchSize(most_rows=small_rows)
+        self._size = size or batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
         self._known: tuple[deltalake.DeltaTable, Layout] | None = None
 
@@ -116,9 +116,9 @@ class DeltaAppendSink:
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
         try:
-            with executors.settings(rows.sparkSession, executors.zone_for(head)):
+            with executors.spell_instants_in_utc(head, rows) as held:
                 (
-                    rows.write.format("delta")
+                    held.write.format("delta")
                     .mode("append")
                     .option("txnAppId", self._ledgered.app_id)
                     .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from holdfast.errors import SinkContended
+from holdfast.sinks import caching
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.log import Head
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _COUNT = "holdfast_rows"
 _ZONE = "spark.sql.session.timeZone"
+_UTC = frozenset({"UTC", "Etc/UTC"})
 # The footers have the statistics already; Delta's writer would compute them once more, which took
 # half of the time again.
 _STATISTICS = "spark.databricks.delta.stats.collect"
@@ -37,10 +39,9 @@ def write_files(
     from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
 
     spark = rows.sparkSession
-    counted = rows.observe(_COUNT, F.count(F.lit(1)).alias("rows"))
-    frame = counted._jdf  # noqa: SLF001  PySpark does not pass Delta's writer on
-    chosen = {_STATISTICS: "false", **zone_for(head)}
-    with settings(spark, chosen):
+    with spell_instants_in_utc(head, rows) as held, settings(spark, {_STATISTICS: "false"}):
+        counted = held.observe(_COUNT, F.count(F.lit(1)).alias("rows"))
+        frame = counted._jdf  # noqa: SLF001  PySpark does not pass Delta's writer on
         log = delta_log(spark, path)
         transaction = log.startTransaction()
         _require_same_table(spark, path, head, log, transaction.snapshot())
@@ -76,17 +77,28 @@ def delta_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]
     return classes.DeltaLog.forTable(spark._jsparkSession, urls.for_spark(path))  # noqa: SLF001
 
 
-def zone_for(head: Head) -> Mapping[str, str]:
-    """Return the time zone to write in where it decides the text of a partition value.
+@contextmanager
+def spell_instants_in_utc(head: Head, rows: "DataFrame") -> Iterator["DataFrame"]:
+    """Let Spark spell partition values in UTC while the block writes the rows.
 
     Spark spells an instant in local time and reads it back: in the hour that a change of the clock
-    repeats, two instants have one text.
+    repeats, two instants have one text. The rows are computed before, in the zone of the session:
+    a pandas function of the job sees time stamps in the zone that is set while it runs.
     """
+    spark = rows.sparkSession
+    if spark.conf.get(_ZONE) in _UTC or not _has_instants(head):
+        yield rows
+        return
+    with caching.cached(rows) as held:
+        held.count()
+        with settings(spark, {_ZONE: "UTC"}):
+            yield held
+
+
+def _has_instants(head: Head) -> bool:
+    """Return whether the table is partitioned by time stamps."""
     kinds = {one.name: one.type for one in head.table.schema().fields}
-    instants = any(
-        getattr(kinds.get(name), "type", None) == "timestamp" for name in head.partition_by
-    )
-    return {_ZONE: "UTC"} if instants else {}
+    return any(getattr(kinds.get(name), "type", None) == "timestamp" for name in head.partition_by)
 
 
 @contextmanager
