@@ -55,8 +55,8 @@ check: setup ## format, lint, types, layers, reference pages
 docs: setup ## write the reference pages from the code
 	@$(BIN)/python tools/generate_docs.py
 
-test: setup ## all tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup ## all tests, a file at a time in each of two processes (one: ARGS=-n0)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 bench: setup ## measure against plain Spark
 	@$(BIN)/python -m bench $(ARGS)
