@@ -5,6 +5,7 @@
 import json
 import os
 import secrets
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from psycopg import sql
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own abbreviation
 from tests.adapters.postgres_driving import Desk
 from tests.diagnosing import codes, diagnosed
 from tests.looking import evidence
@@ -153,6 +155,42 @@ def test_a_job_that_has_run_before_is_adopted_once(job: ExistingJob, tmp_path: P
     adopted.close()
     ids = deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("id").to_pylist()
     assert Counter(ids) == Counter(range(30, 40))
+    job.land(4)
+    shutil.rmtree(tmp_path / "table")
+    left_in_the_code = holdfast.once(output, checkpoint=str(job.checkpoint), dev=True, adopt=True)
+    with pytest.raises(StreamingQueryException, match="SINK_BEHIND"):
+        job.run(left_in_the_code)
+
+
+def test_an_adoption_that_was_cut_short_goes_on(job: ExistingJob, tmp_path: Path) -> None:
+    job.run(lambda *_: None)
+    job.land(3)
+    output = sinks.delta_append(str(tmp_path / "table"))
+
+    def fail(rows: DataFrame) -> DataFrame:
+        return rows.withColumn("x", F.raise_error(F.lit("cut short")))
+
+    failing = sinks.delta_append(str(tmp_path / "table"), evolve=True, select=fail)
+    first = holdfast.once(failing, checkpoint=str(job.checkpoint), dev=True, adopt=True)
+    with pytest.raises(StreamingQueryException, match="cut short"):
+        job.run(first)
+    first.close()
+    second = holdfast.once(output, checkpoint=str(job.checkpoint), dev=True, adopt=True)
+    job.run(second)
+    second.close()
+    ids = deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("id").to_pylist()
+    assert Counter(ids) == Counter(range(30, 40))
+
+
+def test_an_object_writes_for_one_query_only(job: ExistingJob, tmp_path: Path) -> None:
+    write = holdfast.once(
+        sinks.delta_append(str(tmp_path / "table")), checkpoint=str(job.checkpoint), dev=True
+    )
+    job.run(write)
+    job.checkpoint = job.checkpoint.with_name("second")
+    with pytest.raises(StreamingQueryException, match="Cannot write for query"):
+        job.run(write)
+    write.close()
 
 
 def test_the_checkpoint_of_another_query_is_refused(job: ExistingJob, tmp_path: Path) -> None:

@@ -26,14 +26,14 @@ _NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
 class Life:
     """Who writes: the job, the generation of its output, and the driver's epoch.
 
-    `accepts_gap`: the user has accepted that the sink lacks batches before the next one.
+    `gap_before`: the batch before which the user has accepted that the sink lacks batches.
     """
 
     job: JobName
     generation: Generation
     epoch: Epoch
     location: str
-    accepts_gap: bool = field(default=False, compare=False)
+    gap_before: BatchId | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
 from holdfast.errors import SinkBehind
-from holdfast.model.batch import LastWritten, Life, Unknown, Written
+from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job
 from holdfast.model.evidence import Evidence
-from holdfast.model.ids import Epoch, Generation, OutputName
+from holdfast.model.ids import BatchId, Epoch, Generation, OutputName
 from holdfast.model.lease import Lease
 from holdfast.run import continuity, judging, lease, locations, query
 from holdfast.storage import urls
@@ -31,6 +31,8 @@ class Wishes:
     restarts: int = 5
     lease_ms: int = lease.TTL_MS
     accepted: frozenset[str] = frozenset()
+    adopt: bool = False
+    """Take a sink that knows none of the batches that the checkpoint has from before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,38 +87,70 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     ledgers = _ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
     known |= locations.recorded_beside(base, job.name, pipeline.storage)
-    highest = Epoch(0)
-    for name, last in ledgers.items():
-        if isinstance(last, Unknown):
-            continue
-        highest = Epoch(max(highest, last.epoch))
-        if isinstance(last.location, str):
-            known[f"the ledger in output `{name}`"] = last.location
-    moved = rules.of_record(job.name, location, known)
-    if moved is not None and moved.code not in wishes.accepted:
-        raise moved
-    _require_done(base, job, ledgers, wishes.accepted)
+    highest = _require_here(job, location, known, ledgers, wishes.accepted)
+    done = locations.last_committed(base.store, job.name)
+    adopts = wishes.adopt and _is_first(ledgers, recorded, done)
+    accepted = wishes.accepted | {SinkBehind.code} if adopts else wishes.accepted
+    _require_done(base, job, ledgers, accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
     life = Life(
         job=job.name,
         generation=generation,
         epoch=held.epoch,
         location=location,
-        accepts_gap=SinkBehind.code in wishes.accepted,
+        gap_before=_after(done) if SinkBehind.code in accepted else None,
     )
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
-        locations.record_identity(
-            base.store, job.name, locations.Identity(location=location, generation=generation)
-        )
+        before = done if adopts else recorded.adopted if recorded else None
+        identity = locations.Identity(location=location, generation=generation, adopted=before)
+        locations.record_identity(base.store, job.name, identity)
         _require_continuous(base, life, ledgers)
         looked = judging.seen(location, pipeline.storage)
         if looked is not None:
-            judging.of_checkpoint(job, looked, ledgers, pipeline.storage, wishes.accepted)
+            judging.of_checkpoint(job, looked, ledgers, pipeline.storage, accepted)
     except BaseException:  # whatever it is, the next start must not wait for this lease
         kept(base, [mine]).close()
         raise
     return replace(mine, evidence=looked)
+
+
+def _require_here(
+    job: Job,
+    location: str,
+    known: Mapping[str, str],
+    ledgers: Mapping[OutputName, LastWritten],
+    accepted: frozenset[str],
+) -> Epoch:
+    """Raise if the job was recorded at another location; return the ledgers' highest epoch."""
+    read = {name: last for name, last in ledgers.items() if not isinstance(last, Unknown)}
+    said = {
+        f"the ledger in output `{name}`": last.location
+        for name, last in read.items()
+        if isinstance(last.location, str)
+    }
+    moved = rules.of_record(job.name, location, {**known, **said})
+    if moved is not None and moved.code not in accepted:
+        raise moved
+    return max((last.epoch for last in read.values()), default=Epoch(0))
+
+
+def _is_first(
+    ledgers: Mapping[OutputName, LastWritten],
+    recorded: locations.Identity | None,
+    done: BatchId | None,
+) -> bool:
+    """Return whether no driver of holdfast has written a batch of the job yet.
+
+    A sink without batches may also be one that lost them. So an earlier start must have found the
+    same last batch in the checkpoint: then none was written since.
+    """
+    empty = all(isinstance(last, Nothing) for last in ledgers.values())
+    return empty and (recorded is None or recorded.adopted == done)
+
+
+def _after(done: BatchId | None) -> BatchId:
+    return BatchId(0 if done is None else done + 1)
 
 
 def require_done(base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]) -> None:
@@ -145,26 +179,19 @@ def _require_continuous(
                 raise refusal
 
 
-def catch_up(mine: AdmittedJob, keeper: lease.Keeper, accepted: frozenset[str]) -> AdmittedJob:
+def catch_up(
+    mine: AdmittedJob, keeper: lease.Keeper, accepted: frozenset[str], *, again: bool
+) -> AdmittedJob:
     """Return the job with an epoch that no ledger has passed; asked before the sinks are prepared.
 
     Where the records were lost, the lease counts from 1 again, while the ledgers know higher
     epochs. Those that could be read at admission were counted in there. A ledger behind JDBC is
     read here for the first time, once Spark runs. A newer driver has a newer lease: that is found
-    by `Keeper.raise_epoch`.
+    by `Keeper.raise_epoch`. `again`: this driver has prepared the sinks before, and may find its
+    own epoch there; otherwise an equal epoch is that of an older driver, which may still live.
     """
-    ledgers = _ledgers(mine.outputs).items()
-    known = {name: last for name, last in ledgers if not isinstance(last, Unknown)}
-    recorded = {
-        f"the ledger in output `{name}`": last.location
-        for name, last in known.items()
-        if isinstance(last.location, str)
-    }
-    moved = rules.of_record(mine.job.name, mine.life.location, recorded)
-    if moved is not None and moved.code not in accepted:
-        raise moved
-    highest = max((last.epoch for last in known.values()), default=Epoch(0))
-    if highest <= mine.life.epoch:
+    highest = _require_here(mine.job, mine.life.location, {}, _ledgers(mine.outputs), accepted)
+    if highest < mine.life.epoch or (again and highest == mine.life.epoch):
         return mine
     raised = keeper.raise_epoch(mine.job.name, above=highest)
     return replace(mine, lease=raised, life=replace(mine.life, epoch=raised.epoch))

@@ -168,7 +168,9 @@ class Running:
         self._judge(runner, plan)
         accepted = self._wishes.accepted
         admission.require_done(self._base, runner.admitted, accepted)
-        runner.admitted = admission.catch_up(runner.admitted, self._keeper, accepted)
+        runner.admitted = admission.catch_up(
+            runner.admitted, self._keeper, accepted, again=runner.writer is not None
+        )
         query.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = query.BatchWriter(runner.admitted.outputs, reader)

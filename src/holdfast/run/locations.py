@@ -36,10 +36,14 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What is recorded of a job: where its checkpoint is and which life its output has."""
+    """What is recorded of a job: where its checkpoint is and which life its output has.
+
+    `adopted` is the last batch that was in the checkpoint when `once(adopt=True)` took it over.
+    """
 
     location: str
     generation: Generation
+    adopted: BatchId | None = None
 
 
 def checked(
@@ -114,7 +118,12 @@ def _identity(data: bytes | Missing) -> Identity | None:
     location, generation = value.get("location"), value.get("generation")
     if not isinstance(location, str) or type(generation) is not int:
         return None
-    return Identity(location=location, generation=Generation(generation))
+    adopted = value.get("adopted")
+    return Identity(
+        location=location,
+        generation=Generation(generation),
+        adopted=BatchId(adopted) if type(adopted) is int else None,
+    )
 
 
 def last_committed(store: Store, job: JobName) -> BatchId | None:
@@ -125,7 +134,13 @@ def last_committed(store: Store, job: JobName) -> BatchId | None:
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:
     """Record where the job's checkpoint is and which generation it writes."""
-    text = json.canonical({"location": identity.location, "generation": identity.generation})
+    text = json.canonical(
+        {
+            "location": identity.location,
+            "generation": identity.generation,
+            **({} if identity.adopted is None else {"adopted": identity.adopted}),
+        }
+    )
     store.write(f".holdfast/{job}/job.json", text.encode())
 
 

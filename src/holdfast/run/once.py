@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import DriverFenced, LeaseHeld, OptionInvalid, StorageUnavailable
 from holdfast.model import json
-from holdfast.model.batch import Nothing
 from holdfast.model.definition import (
     Continuously,
     Declaration,
@@ -114,9 +113,10 @@ class Once:
                 hint="let this process end; the job runs elsewhere",
             )
         if self._writer is None:
+            self._served = None
             self._take_over(rows.sparkSession)
             self._writer = self._started(rows)
-        self._served = _query_of(rows.sparkSession)
+        self._require_served(_query_of(rows.sparkSession))
         self._writer(rows, batch_id)
 
     def close(self) -> None:
@@ -124,6 +124,17 @@ class Once:
         self._writer = None
         if self._release is not None:
             self._release()
+
+    def _require_served(self, serving: "tuple[SparkSession, str, str] | None") -> None:
+        """Raise if a second query calls this object: its batches would pass for the first one's."""
+        if serving is not None and self._served is not None and serving[1] != self._served[1]:
+            raise OptionInvalid(
+                f"Cannot write for query `{serving[1]}`: this `once` object writes for query"
+                f" `{self._served[1]}` with the checkpoint `{self._job.declared.file}`",
+                hint="call `holdfast.once` for each query, with the query's own"
+                " `checkpointLocation`",
+            )
+        self._served = serving or self._served
 
     def _take_over(self, spark: "SparkSession") -> None:
         """Close an earlier object of this process for the same checkpoint, if its query ended.
@@ -137,7 +148,7 @@ class Once:
                 raise LeaseHeld(
                     f"expected one `once` object for `{location}`, found that a query of this"
                     " process still writes through another one",
-                    hint="stop that query first, or give both calls the same `once` object",
+                    hint="stop that query first, or write all its outputs with one `once` object",
                 )
             earlier.close()
         _open[location] = self
@@ -161,7 +172,7 @@ class Once:
         from holdfast.run import admission, lease, query  # noqa: PLC0415  a declaration needs no pyspark
         from holdfast.run.batch import OffsetReader  # noqa: PLC0415
 
-        wishes = admission.Wishes(dev=self._dev, accepted=self._accepted())
+        wishes = admission.Wishes(dev=self._dev, accepted=self._accept, adopt=self._adopt)
         found = admission.admitted(self._declaration, [self._job], wishes)
         lost = self._lost
 
@@ -175,7 +186,7 @@ class Once:
         keeper.keep(admitted.lease)
         try:
             _require_same_query(found.base, admitted, rows.sparkSession)
-            admitted = admission.catch_up(admitted, keeper, wishes.accepted)
+            admitted = admission.catch_up(admitted, keeper, wishes.accepted, again=False)
             query.prepare(admitted.outputs, admitted.life, rows)
             record.begin(admitted)
         except BaseException:
@@ -183,18 +194,6 @@ class Once:
             raise
         reader = OffsetReader(found.base.store, self._job.name, admitted.life)
         return query.BatchWriter(admitted.outputs, reader)
-
-    def _accepted(self) -> frozenset[str]:
-        """What was accepted; with `adopt` also a sink without any batch, but not without some."""
-        from holdfast.model.ids import Generation  # noqa: PLC0415
-        from holdfast.run import query  # noqa: PLC0415  a declaration needs no pyspark
-
-        if not self._adopt:
-            return self._accept
-        opened = query.opened_outputs(self._job, Generation(1), self._declaration.storage)
-        ledgers = [output.ledgered.last_written() for output in opened if output.ledgered]
-        new = all(isinstance(last, Nothing) for last in ledgers)
-        return self._accept | {"SINK_BEHIND"} if new else self._accept
 
 
 _open: "weakref.WeakValueDictionary[str, Once]" = weakref.WeakValueDictionary()

@@ -98,7 +98,7 @@ def decide(
         _require_continuous(batch, standing, recall)
         return Decision.WRITE
     if batch.id > standing.batch:
-        if batch.life.accepts_gap:
+        if batch.life.gap_before == batch.id:
             return Decision.WRITE
         raise SinkBehind(
             f"expected batch {standing.batch + 1} of job `{batch.life.job}` next, found batch"
