@@ -1,7 +1,8 @@
 """Fixtures that several kinds of test share."""
 
+import shutil
 from collections.abc import Iterator
-from pathlib import Path  # noqa: TC003  a fixture names its types
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -37,14 +38,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pgpass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """PGPASSFILE, before anything is started: Spark's workers keep the variables of their start."""
+    place = tmp_path_factory.mktemp("pgpass") / "pgpass"
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("PGPASSFILE", str(place))
+        yield place
+
+
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(tmp_path_factory: pytest.TempPathFactory, pgpass: Path) -> Iterator[Database]:
     """One real PostgreSQL server for all tests of a run, its role's password in PGPASSFILE."""
-    with (
-        Database(tmp_path_factory.mktemp("database")) as running,
-        pytest.MonkeyPatch.context() as m,
-    ):
-        m.setenv("PGPASSFILE", str(running.pgpass))
+    with Database(tmp_path_factory.mktemp("database")) as running:
+        shutil.copy(running.pgpass, pgpass)
         yield running
 
 

@@ -367,6 +367,7 @@ class SparkMissing(PackageMissing):
     """The command needs Spark, and pyspark is not installed."""
 
     code = "SPARK_MISSING"
+    exit_code = 3
 
 
 class ExtraMissing(PackageMissing):

@@ -115,7 +115,7 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
         own = '"conf":{"spark.databricks.delta.preview.enabled":"true",'
         entry.write_text(entry.read_text().replace('"conf":{', own))
     found = _require_worst(location)
-    assert spark_version.spelled(found.sparks) == "3.5 to 4.1"
+    assert spark_version.spelled(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
     assert found.restart.starting.chosen == "the worst of 3.5 or later, which may start it"
 
 

@@ -73,10 +73,7 @@ def test_a_secret_among_the_options_of_jdbc_is_refused(option: str) -> None:
     "url",
     [
         "jdbc:mariadb://db:3306/shop?useSSL=true&passwordCharacterEncoding=utf8",
-        "jdbc:oracle:thin:@//db:1521/x",
         "jdbc:postgresql://db:5432/x?currentSchema=a&sslkey=/etc/key.pem",
-        "jdbc:sqlserver://db:1433;databaseName=x;authentication=ActiveDirectoryMSI",
-        "jdbc:snowflake://acc/?private_key_file=/etc/key.p8",
     ],
 )
 def test_an_address_without_a_secret_is_taken(url: str) -> None:

@@ -54,7 +54,8 @@ class DeltaAppendSink:
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         self._ledgered.prepare(life, schema, spark)
-        self._evolve(self._ledgered.log.head(), schema, spark)
+        head = self._evolve(self._ledgered.log.head(), schema, spark)
+        executors.require_zone(head, spark, self._sink.path)
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the files first and then name them in one commit with the ledger.

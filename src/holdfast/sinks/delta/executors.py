@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from holdfast.errors import SinkContended
+from holdfast.errors import SinkContended, SinkRefused
 from holdfast.sinks import caching
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
@@ -84,15 +84,32 @@ def spell_instants_in_utc(head: Head, rows: "DataFrame") -> Iterator["DataFrame"
     Spark spells an instant in local time and reads it back: in the hour that a change of the clock
     repeats, two instants have one text. The rows are computed before, in the zone of the session:
     a pandas function of the job sees time stamps in the zone that is set while it runs.
+
+    Generated columns and constraints of the table are computed while it is written, so that such a
+    table is written in the zone of the session: `require_zone` has refused one that cannot be.
     """
     spark = rows.sparkSession
-    if spark.conf.get(_ZONE) in _UTC or not _has_instants(head):
+    if spark.conf.get(_ZONE) in _UTC or not _has_instants(head) or not head.native:
         yield rows
         return
     with caching.cached(rows) as held:
         held.count()
         with settings(spark, {_ZONE: "UTC"}):
             yield held
+
+
+def require_zone(head: Head, spark: "SparkSession", path: str) -> None:
+    """Raise where the session's zone repeats an hour, in which two instants would become one."""
+    zone = spark.conf.get(_ZONE) or ""
+    if zone in _UTC or head.native or not _has_instants(head):
+        return
+    raise SinkRefused(
+        f"Cannot write to the Delta table `{path}` in the time zone `{zone}`: the table is"
+        " partitioned by time stamps and has generated columns, constraints or features that only"
+        " Spark's Delta writer fills, which confuses the two instants of an hour that a change of"
+        " the clock repeats",
+        hint=f'declare the job with `settings={{"{_ZONE}": "UTC"}}`',
+    )
 
 
 def _has_instants(head: Head) -> bool:

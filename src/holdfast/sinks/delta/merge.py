@@ -26,7 +26,7 @@ from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import batch_size, caching, contract
 from holdfast.sinks.batch_size import BatchSize, Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import merge_by_spark, newest
+from holdfast.sinks.delta import executors, merge_by_spark, newest
 from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -70,7 +70,9 @@ class DeltaMergeSink:
         """
         self._require_rows(schema, self._ledgered.place.open())
         self._ledgered.prepare(life, schema, spark)
-        self._require_mergeable(self._ledgered.log.head().table, spark)
+        head = self._ledgered.log.head()
+        self._require_mergeable(head.table, spark)
+        executors.require_zone(head, spark, self._sink.path)
 
     def _require_rows(self, rows: "StructType", table: deltalake.DeltaTable | None) -> None:
         if table is None:

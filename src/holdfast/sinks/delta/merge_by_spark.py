@@ -22,7 +22,7 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch
 from holdfast.sinks import batch_size, contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import ledger, log, newest
+from holdfast.sinks.delta import executors, ledger, log, newest
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.append import refused
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -51,9 +51,10 @@ class Merged:
 
 def merge(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
     """Merge the rows; raises KeyTwice, SinkRefused or SinkContended."""
-    if tables.has_exclusive_commits(ledgered.place, rows.sparkSession):
-        return _merge_in_place(ledgered, batch, rows, rule)
-    return _merge_aside(ledgered, batch, rows, rule)
+    with executors.spell_instants_in_utc(ledgered.log.head(), rows) as held:
+        if tables.has_exclusive_commits(ledgered.place, rows.sparkSession):
+            return _merge_in_place(ledgered, batch, held, rule)
+        return _merge_aside(ledgered, batch, held, rule)
 
 
 def _merge_in_place(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
