@@ -13,8 +13,11 @@ from tests.adapters.test_delta_merge import NEWEST
 from tests.merging import MergeCase, Merger, draw_case, force, run_case
 
 from holdfast.errors import SchemaMismatch, SinkRefused
+from holdfast.model.definition import DeltaAppend
+from holdfast.model.ids import Epoch
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import DeltaAppendSink, executors
 from holdfast.sinks.delta import table as tables
 
 pytestmark = pytest.mark.spark
@@ -100,6 +103,46 @@ def test_a_key_twice_without_a_rule_is_refused(
         merger.write(0, twice)
     assert held(spark, tmp_path / "table") == []
     assert merger.write(0, twice.limit(1)) is Decision.WRITE
+
+
+@pytest.mark.parametrize("exclusive", [True, False], ids=["in place", "aside"])
+def test_instants_of_an_hour_that_repeats_stay_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, exclusive: bool
+) -> None:
+    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: exclusive)
+    case = case_of("s string, hour timestamp, v long", keys=("s", "hour"))
+    merger = Merger(tmp_path / "table", dataclasses.replace(case, partition_by=("hour",)))
+    zone = {"spark.sql.session.timeZone": "America/New_York"}
+    with executors.settings(spark, zone):
+        merger.prepare(spark.createDataFrame([], case.rows))
+        for number in range(2):
+            hours = "timestamp'2026-11-01 05:30:00Z', timestamp'2026-11-01 06:30:00Z'"
+            rows = f"SELECT 'a' AS s, explode(array({hours})) AS hour, {number}L AS v"
+            merger.write(number, spark.sql(rows))
+    table = spark.read.format("delta").load(str(tmp_path / "table"))
+    found = table.selectExpr("unix_seconds(hour) AS hour", "v").orderBy("hour").collect()
+    assert [tuple(row) for row in found] == [(1_793_511_000, 1), (1_793_514_600, 1)]
+
+
+def test_a_zone_that_repeats_hours_is_refused_where_the_table_computes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "table"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (at timestamp, hour timestamp GENERATED ALWAYS AS"
+        " (date_trunc('HOUR', at)), k long) USING delta PARTITIONED BY (hour)"
+    )
+    rows = spark.sql("SELECT timestamp'2026-11-01 05:30:00Z' AS at, 1L AS k")
+    append = DeltaAppendSink(
+        DeltaAppend(path=str(path), partition_by=(), evolve=False, properties={}), "app", {}
+    )
+    life = Merger(path, case_of("at timestamp, k long", keys=("k",))).life
+    with (
+        executors.settings(spark, {"spark.sql.session.timeZone": "Asia/Kolkata"}),
+        pytest.raises(SinkRefused, match="in the time zone `Asia/Kolkata`"),
+    ):
+        append.prepare(life, rows.schema, spark)
+    append.prepare(dataclasses.replace(life, epoch=Epoch(2)), rows.schema, spark)
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

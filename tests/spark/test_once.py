@@ -168,9 +168,9 @@ def test_an_adoption_that_was_cut_short_goes_on(job: ExistingJob, tmp_path: Path
     output = sinks.delta_append(str(tmp_path / "table"))
 
     def fail(rows: DataFrame) -> DataFrame:
-        return rows.withColumn("x", F.raise_error(F.lit("cut short")))
+        return rows.withColumn("id", F.raise_error(F.lit("cut short")).cast("long"))
 
-    failing = sinks.delta_append(str(tmp_path / "table"), evolve=True, select=fail)
+    failing = sinks.delta_append(str(tmp_path / "table"), select=fail)
     first = holdfast.once(failing, checkpoint=str(job.checkpoint), dev=True, adopt=True)
     with pytest.raises(StreamingQueryException, match="cut short"):
         job.run(first)
