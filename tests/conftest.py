@@ -1,7 +1,7 @@
 """Fixtures that several kinds of test share."""
 
 from collections.abc import Iterator
-from pathlib import Path  # noqa: TC003  a fixture names its types
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -37,14 +37,24 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pgpass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Name the password file before a Spark starts: its workers keep the environment of that time.
+
+    The file is made when the first test asks for the database.
+    """
+    path: Path = tmp_path_factory.mktemp("pgpass") / "pgpass"
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("PGPASSFILE", str(path))
+        yield path
+
+
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(tmp_path_factory: pytest.TempPathFactory, pgpass: Path) -> Iterator[Database]:
     """One real PostgreSQL server for all tests of a run, its role's password in PGPASSFILE."""
-    with (
-        Database(tmp_path_factory.mktemp("database")) as running,
-        pytest.MonkeyPatch.context() as m,
-    ):
-        m.setenv("PGPASSFILE", str(running.pgpass))
+    with Database(tmp_path_factory.mktemp("database")) as running:
+        pgpass.touch(mode=0o600)
+        pgpass.write_bytes(running.pgpass.read_bytes())
         yield running
 
 

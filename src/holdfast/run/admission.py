@@ -84,7 +84,9 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     outputs = query.opened_outputs(job, generation, pipeline.storage)
     ledgers = _ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
-    known |= locations.recorded_beside(base, job.name, pipeline.storage)
+    if recorded is None or recorded.location != location:
+        # Once a move was accepted, what stayed in the old base counts no more; the ledgers do.
+        known |= locations.recorded_beside(base, job.name, pipeline.storage)
     highest = Epoch(0)
     for name, last in ledgers.items():
         if isinstance(last, Unknown):
