@@ -64,6 +64,7 @@ FOLLOWED = {
     "start the code that wrote": (
         f"{_SPARK}::test_the_code_that_wrote_the_checkpoint_goes_on_as_told"
     ),
+    "put `…` where": f"{_REMEDIES}::test_a_password_file_is_put_where_it_is_read_as_told",
     "put `…` away": f"{_REMEDIES}::test_a_schema_that_cannot_be_read_is_put_away_as_told",
     "create it: `mkdir -p": f"{_SPARK}::test_a_landing_folder_is_created_as_told",
     "declare the recorded location": _MOVED,

@@ -95,7 +95,7 @@ class Setup:
         )
         outputs = self.outputs(*kinds)
         declared.job(job or self.job, reads=reads, writes=outputs)(code)
-        accepted = frozenset({accept} - {""})
+        accepted = frozenset(accept.split())
         wishes = admission.Wishes(dev=True, once=True, restarts=0, accepted=accepted)
         driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
 
@@ -498,5 +498,7 @@ def test_what_was_written_before_is_copied_as_told(setup: Setup) -> None:
     shutil.copytree(setup.home / "table", setup.home / "other")
     setup.folder = "other"
     setup.land(10)
-    setup.run("delta", accept="SINK_CHANGED")
-    assert setup.rows("delta") == [*range(5), *range(10, 15)]
+    setup.run("delta", accept="SINK_CHANGED SINK_BEHIND")
+    setup.land(20)
+    setup.run("delta")
+    assert setup.rows("delta") == [*range(5), *range(10, 15), *range(20, 25)]

@@ -11,12 +11,13 @@ from tests import checkpoint_files as files
 from tests.diagnosing import codes, diagnosed, reading_files
 from tests.golden import FOLDER
 
-from holdfast.errors import OptionInvalid, ServerUnavailable
+from holdfast.errors import OptionInvalid, ServerUnavailable, SinkRefused
 from holdfast.examples import database
 from holdfast.model import advice
 from holdfast.model.finding import Code, Diagnosis, Finding, Severity
 from holdfast.model.spark_version import SparkVersion
 from holdfast.run import session
+from holdfast.sinks.secret import secret
 
 
 def _copied(tmp_path: Path, golden: str) -> Path:
@@ -269,3 +270,12 @@ def test_a_schema_that_cannot_be_read_is_put_away_as_told(tmp_path: Path) -> Non
     (named,) = re.findall(r"`(state/[^`]+)`", told)
     (location / named).rename(tmp_path / "away")
     assert diagnosed(location).restart.error is None
+
+
+def test_a_password_file_is_put_where_it_is_read_as_told(tmp_path: Path) -> None:
+    place = tmp_path / "password"
+    with pytest.raises(SinkRefused) as told:
+        secret(f"file:{place}")
+    (named,) = re.findall(r"^put `(.+)` where", told.value.hint)
+    Path(named).write_text("one two\n")
+    assert secret(f"file:{place}") == "one two"

@@ -102,7 +102,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (_ALL, "records no sink; a new one lacks what was written before"),
             (_ALL, "the file sink skips batches that the log of its new folder already has"),
         ),
-        cures=f"Copy what was written before, then accept it; or {advice.NEW_CHECKPOINT}.",
+        cures="Copy what was written before, then start once with `--accept SINK_CHANGED --accept"
+        f" SINK_BEHIND`, as the new sink has no ledger of the job; or {advice.NEW_CHECKPOINT}.",
     ),
     Code.ROWS_DO_NOT_FIT: Explanation(
         meaning="The rows of the query do not fit a table that it writes to: a column is missing"
