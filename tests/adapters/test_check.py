@@ -1,6 +1,7 @@
 """Every change between two queries, each code at one that shows it; Spark is not needed to tell."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from holdfast.model.fingerprint import (
 )
 from holdfast.report import check as report
 from holdfast.run import check as checks
+from holdfast.run import session
 
 TOPIC = PlanSource(
     name="",
@@ -437,8 +439,25 @@ def test_partitions_that_4_2_0_forgets(
     for version, expected in (("4.2.0", [severity] if severity else []), ("4.2.1", [])):
         new = replace(OLD, settings=asked, spark_version=version)
         found = checks.compared("orders", str(location), {}, new)
-        told = [one.severity for one in found.findings if one.code is Code.PARTITIONS_UNPINNED]
-        assert told == expected
+        told = [one for one in found.findings if one.code is Code.PARTITIONS_UNPINNED]
+        assert [one.severity for one in told] == expected
+        for one in told:
+            assert one.remedies[0] == "keep it: `--set spark.sql.shuffle.partitions=2`"
+
+
+def test_a_setting_is_kept_as_told(tmp_path: Path) -> None:
+    zone = "spark.sql.session.timeZone"
+    old = replace(OLD, settings={**OLD.settings, zone: "UTC"})
+    new = replace(old, settings={**old.settings, zone: "Europe/Berlin"})
+    (told,) = (
+        one
+        for one in checked(tmp_path / "changed", new, old).findings
+        if one.code is Code.SETTING_CHANGED
+    )
+    (pair,) = re.findall(r"^keep it: `--set (.+)`$", told.remedies[0])
+    kept = replace(new, settings={**new.settings, **session.parse((pair,))})
+    found = checked(tmp_path / "kept", kept, old).findings
+    assert Code.SETTING_CHANGED not in {one.code for one in found}
 
 
 def test_a_setting_of_3_5_4_is_lost(tmp_path: Path) -> None:

@@ -177,3 +177,11 @@ def test_a_schema_in_another_place_is_not_judged_by_the_one_here(tmp_path: Path)
     found = diagnosed(location, spark=SparkVersion(4, 2))
     assert found.restart.error is None
     assert Code.STATE_SCHEMA_ELSEWHERE in codes(found)
+
+
+def test_a_checkpoint_is_not_to_be_moved_that_names_its_own_folder(tmp_path: Path) -> None:
+    location = moved("4.1", PROCESSOR, tmp_path / "c")
+    (told,) = (one for one in diagnosed(location).findings if one.code is Code.STORAGE_EPHEMERAL)
+    assert told.remedies[0].startswith("the folder cannot be moved")
+    location.rename(tmp_path / "elsewhere")
+    assert Code.STATE_SCHEMA_ELSEWHERE in codes(diagnosed(tmp_path / "elsewhere"))

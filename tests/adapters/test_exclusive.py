@@ -163,8 +163,11 @@ def test_an_s3_server_without_conditional_puts_is_refused(s3: S3Server, fault: F
             Driver(url, options=front.storage).start()
     assert open_store(url, s3.storage).names("") == ()
     options = {**s3.storage, "aws_conditional_put": "disabled"}
-    with pytest.raises(CreateNotExclusive, match="refuses conditional uploads"):
+    with pytest.raises(CreateNotExclusive, match="refuses conditional uploads") as told:
         locations.checked(url, "p", (), options, dev=False)
+    assert "remove `aws_conditional_put` from the storage options" in told.value.hint
+    del options["aws_conditional_put"]
+    assert locations.checked(url, "p", (), options, dev=False).url == url
 
 
 @pytest.mark.prove

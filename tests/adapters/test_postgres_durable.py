@@ -86,8 +86,7 @@ def test_a_table_that_becomes_unlogged_while_the_job_runs_is_refused(desk: Desk)
     desk.query("ALTER TABLE rows SET UNLOGGED")
     with pytest.raises(SinkRefused, match="UNLOGGED") as refused:
         driver.write(1, ("b", 1, "x"))
-    assert "SET LOGGED" in refused.value.hint
-    desk.query("ALTER TABLE rows SET LOGGED")
+    desk.query(refused.value.hint.partition("then run ")[2])
     assert driver.write(1, ("b", 1, "x")) is Decision.WRITE
 
 

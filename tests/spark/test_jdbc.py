@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import decimal
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -312,9 +313,24 @@ def test_a_table_that_would_lose_rows_of_an_upsert_is_refused(
     own_mariadb.query(f"CREATE TABLE `rows` {made}")
     key = "STRING" if "varchar" in made else "LONG"
     schema = spark.createDataFrame([], f"id {key}, text STRING").schema
-    with pytest.raises(SinkRefused, match=said):
+    with pytest.raises(SinkRefused, match=said) as told:
         opened(keyed(own_mariadb)).prepare(LIFE, schema, spark)
     assert "holdfast_ledger" not in own_mariadb.tables()
+    (statement,) = re.findall(r"ALTER TABLE .+", told.value.hint)
+    own_mariadb.query(statement)
+    opened(keyed(own_mariadb)).prepare(LIFE, schema, spark)
+
+
+def test_a_key_of_postgresql_takes_no_null_as_told(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    with connect("postgresql", request, monkeypatch) as server:
+        server.query('CREATE TABLE "rows" (id bigint UNIQUE, text text)')
+        schema = two(spark, 0).schema
+        with pytest.raises(SinkRefused, match="`id` of `rows` to take no null") as told:
+            opened(keyed(server)).prepare(LIFE, schema, spark)
+        server.query(told.value.hint)
+        opened(keyed(server)).prepare(LIFE, schema, spark)
 
 
 def test_keys_that_differ_in_case_and_blanks_are_different_keys(
@@ -391,12 +407,15 @@ def test_ledger_and_table_are_made_whole_and_with_transactions(
     )
     assert engines == [("InnoDB",)]
     own_mariadb.query("ALTER TABLE holdfast_ledger_history DROP PRIMARY KEY, ENGINE = MyISAM")
-    with pytest.raises(SinkRefused, match="`holdfast_ledger_history` to be of an engine"):
+    with pytest.raises(SinkRefused, match="`holdfast_ledger_history` to be of an engine") as told:
         opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
-    own_mariadb.query("ALTER TABLE holdfast_ledger_history ENGINE = InnoDB")
+    own_mariadb.query(told.value.hint.partition("then run ")[2])
     own_mariadb.query("ALTER TABLE holdfast_ledger CONVERT TO CHARACTER SET utf8mb4")
-    with pytest.raises(SinkRefused, match="tell names apart by every character"):
+    with pytest.raises(SinkRefused, match="tell names apart by every character") as told:
         opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
+    for statement in told.value.hint.split("; "):
+        own_mariadb.query(statement)
+    opened(append(own_mariadb)).prepare(LIFE, rows.schema, spark)
 
 
 def test_a_server_that_lets_values_through_is_told_not_to(
@@ -443,8 +462,13 @@ def test_a_postgresql_table_that_does_not_keep_its_rows_is_refused(
 ) -> None:
     with connect("postgresql", request, monkeypatch) as server:
         server.query(made)
-        with pytest.raises(SinkRefused, match=said):
+        with pytest.raises(SinkRefused, match=said) as told:
             opened(append(server)).prepare(LIFE, two(spark, 0).schema, spark)
+        dropped = told.value.hint.startswith("drop the rule")
+        server.query(
+            'DROP RULE away ON "rows"' if dropped else told.value.hint.partition("run ")[2]
+        )
+        opened(append(server)).prepare(LIFE, two(spark, 0).schema, spark)
 
 
 def test_staging_that_was_left_behind_is_dropped_and_a_newer_drivers_is_not(

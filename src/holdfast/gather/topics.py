@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _SECONDS = 10.0
-_MISSING = Unknown(reason="`confluent-kafka` is not installed: `pip install holdfast[kafka]`")
+_MISSING = Unknown(reason="`confluent-kafka` is not installed: `pip install 'holdfast[kafka]'`")
 
 
 def seen(evidence: Evidence, servers: str) -> KafkaSeen | Unknown:

@@ -22,3 +22,16 @@ def start_over(job: str, location: str) -> str:
         f"to begin from nothing, delete `{location}` and every table that the job writes, in a"
         f" database run `{forget}` as well, then start again"
     )
+
+
+def take_sinks_back(last: int) -> str:
+    """Return how every sink forgets the batches after one; -1 stands for all batches."""
+    if last < 0:
+        return (
+            "delete every table that the query writes, in a database also the job's rows in"
+            " `holdfast_ledger`"
+        )
+    return (
+        f"put back every table that the query writes as it was after batch {last}, from a copy, in"
+        " a database together with the job's rows in `holdfast_ledger`"
+    )

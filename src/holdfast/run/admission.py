@@ -86,7 +86,9 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
     outputs = query.opened_outputs(job, generation, pipeline.storage)
     ledgers = _ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
-    known |= locations.recorded_beside(base, job.name, pipeline.storage)
+    if recorded is None or recorded.location != location:
+        # Once a move was accepted, what stayed in the old base counts no more; the ledgers do.
+        known |= locations.recorded_beside(base, job.name, pipeline.storage)
     highest = _require_here(job, location, known, ledgers, wishes.accepted)
     done = locations.last_committed(base.store, job.name)
     adopts = wishes.adopt and _is_first(ledgers, recorded, done)

@@ -62,7 +62,9 @@ _KNOWN = (
         r"MALFORMED_RECORD_IN_PARSING",
         kind=SourceUnavailable,
         found="a file that cannot be read",
-        hint="move the damaged file away or mend it; the batch was not written and runs again",
+        hint="put an undamaged file under the same name, then start again: the batch was not"
+        " written and runs again; to do without the file, move it away and start once with"
+        " `--accept SOURCE_FILES_GONE`",
     ),
     Known(
         pattern=r"KAFKA_DATA_LOSS|DELTA_LOG_FILE_NOT_FOUND|DIFFERENT_DELTA_TABLE_READ|"

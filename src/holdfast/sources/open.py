@@ -1,5 +1,6 @@
 """A declared source -> a streaming DataFrame."""
 
+import shlex
 import socket
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def _files(source: Files, spark: "SparkSession") -> "DataFrame":
         if not folder.is_dir():
             raise SourceUnavailable(
                 f"expected the landing directory `{source.path}`, found no such directory",
-                hint=f"create it: `mkdir -p {folder}`",
+                hint=f"create it: `mkdir -p {shlex.quote(str(folder))}`",
             )
     reader = spark.readStream.format(source.format).options(**source.options)
     if source.schema is not None:

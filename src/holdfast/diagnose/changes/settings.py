@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from holdfast.diagnose import unpinned
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, parsed
+from holdfast.model import advice
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -28,7 +29,7 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
                     where=f"offsets/{change.evidence.batches.last_planned}",
                     was=pinned[key],
                     now=wish,
-                    remedies=("a new checkpoint takes the new value",),
+                    remedies=(f"to use the new value, {advice.NEW_CHECKPOINT}",),
                 )
         elif change.old is not None and change.old.settings.get(key, wish) != wish:
             yield _other(change, key, change.old.settings[key], wish)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
 _ALL = "3.5 to 4.3"
 _BY_TYPE = ((_ALL, "compares types by their place, and neither names nor meaning"),)
-_ANEW = "Take the change back, or start with a new checkpoint, which computes the state anew."
+_ANEW = f"Take the change back, or {advice.NEW_CHECKPOINT}."
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.OPERATORS_CHANGED: Explanation(

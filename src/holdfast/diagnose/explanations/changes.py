@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -22,13 +23,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Take the change back, give the other source a query of its own, or start anew.",
+        cures="Take the change back, give the other source a query of its own, or"
+        f" {advice.NEW_CHECKPOINT}.",
     ),
     Code.SOURCE_KIND_CHANGED: Explanation(
         meaning="A source is of another kind than the one that wrote the offsets.",
         causes="A move from files to Kafka, say, on the old checkpoint.",
         spark=((_ALL, "cannot read the offset, and fails at the start"),),
-        cures="Start with a new checkpoint, and say where the new source is to begin.",
+        cures=f"Take the change back, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.SOURCES_SWAPPED: Explanation(
         meaning="The same sources come in another order. Offsets are kept by place, not by name.",
@@ -47,7 +49,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (_ALL, "Kafka: a new topic is read from its beginning; one that is gone may fail"),
             (_ALL, "Delta: refuses another table by its id"),
         ),
-        cures="Take it back, or start with a new checkpoint.",
+        cures=f"Take the change back, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.SOURCE_OPTION_CHANGED: Explanation(
         meaning="An option of a source is another one.",
@@ -73,7 +75,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="Somebody tuned how late a row may be.",
         spark=((_ALL, "takes the later of the watermark in the checkpoint and the new one"),),
         cures="A longer delay takes effect when the watermark is reached anew; a shorter one at"
-        " once. Another column needs a new checkpoint.",
+        f" once. For another column, {advice.NEW_CHECKPOINT}.",
     ),
     Code.FUNCTION_CHANGED: Explanation(
         meaning="The code of a Python function in the query is another one.",
@@ -85,7 +87,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="Filters, explodes or joins with tables before a stateful operator are others.",
         causes="A filter was added or removed before an aggregate.",
         spark=((_ALL, "allows it, and never notices"),),
-        cures="Accept it if state of both kinds is wanted; otherwise start with a new checkpoint.",
+        cures=f"Accept it if state of both kinds is wanted; otherwise {advice.NEW_CHECKPOINT}.",
     ),
     Code.RESULT_CHANGED: Explanation(
         meaning="Filters or columns after the last stateful operator are others.",
@@ -100,8 +102,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (_ALL, "records no sink; a new one lacks what was written before"),
             (_ALL, "the file sink skips batches that the log of its new folder already has"),
         ),
-        cures="Copy what was written before, then accept it; or start over, with a new checkpoint"
-        " and an empty sink.",
+        cures="Copy what was written before, then start once with `--accept SINK_CHANGED --accept"
+        f" SINK_BEHIND`, as the new sink has no ledger of the job; or {advice.NEW_CHECKPOINT}.",
     ),
     Code.ROWS_DO_NOT_FIT: Explanation(
         meaning="The rows of the query do not fit a table that it writes to: a column is missing"
@@ -117,7 +119,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (_ALL, "never notices, except for transformWithState"),
             ("4.0 and later", "transformWithState refuses the state"),
         ),
-        cures="Take it back, or start with a new checkpoint and an empty sink.",
+        cures=f"Take the change back, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.SETTING_CHANGED: Explanation(
         meaning="A setting that no checkpoint pins differs from the last run, and changes what is"

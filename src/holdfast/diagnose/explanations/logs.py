@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.diagnose.spark_errors import REPARTITION
+from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -100,10 +101,12 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Look in the sink for the batches in between. If they are missing, make the sink"
-        " forget the first of them and all after it, rows and numbers, and put away the offset"
-        " entries after it, so that this one is the last planned. That needs the entry before it,"
-        " and the state that it loads, which Spark may have purged.",
+        cures="Look in the sink for the batches in between. If they are missing, put back every"
+        " table that the query writes as it was before the first of them, from a copy, in a"
+        " database together with the job's rows in `holdfast_ledger`. Then put away the offset"
+        " entries after the first one: a start runs it again, and everything after it as new."
+        " That needs the entry before it, and the state that it loads, which Spark may have"
+        " purged.",
     ),
     Code.REPARTITION_UNFINISHED: Explanation(
         meaning="The latest batch is planned with another number of partitions than the one before,"
@@ -138,7 +141,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="Entries are missing inside the offset log, further back than a start looks.",
         causes="Deletion by hand, or asynchronous progress tracking.",
         spark=((_ALL, "does not notice"),),
-        cures="Nothing has to be done. A replay to a batch in the gap is not possible.",
+        cures="Nothing has to be done. The query cannot be taken back to a batch in the gap.",
     ),
     Code.COMMIT_GAP: Explanation(
         meaning="Entries are missing inside the commit log, or at its beginning.",
@@ -161,10 +164,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Restore the offset entries. Or make the sink forget these batches, and remove the"
-        " commits beyond the offset log: what came after it is read again, under the same numbers."
-        " A sink that still has their rows gets them twice, and one that still has their numbers"
-        " skips what comes, with whatever is new in it.",
+        cures="Restore the offset entries. Or put back every table that the query writes as it was"
+        " after the last batch of the offset log, from a copy, in a database together with the"
+        " job's rows in `holdfast_ledger`; then remove the commits beyond the offset log: what"
+        " came after it is read again, under the same numbers. A sink that still has their rows"
+        " gets them twice, and one that still has their numbers skips or refuses what comes.",
     ),
     Code.OFFSETS_GONE: Explanation(
         meaning="There are commits and no offset entry at all, or in continuous mode none of the"
@@ -182,8 +186,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Restore the folder. Without it, only a new checkpoint is left, over a sink that was"
-        " cleared.",
+        cures="Restore the folder from a copy of the checkpoint. Without one,"
+        f" {advice.NEW_CHECKPOINT}.",
     ),
     Code.LOGS_GONE: Explanation(
         meaning="Neither log has an entry, and a source has left what it keeps: the log of a file"
@@ -201,8 +205,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Restore both folders. A new beginning needs a whole new checkpoint, and a sink that"
-        " was cleared.",
+        cures=f"Restore both folders. If a new beginning is meant, {advice.NEW_CHECKPOINT}.",
     ),
     Code.LOCATION_NOT_EMPTY: Explanation(
         meaning="No batch is planned, and there are files in `offsets`, `commits` or `state` all"
@@ -215,9 +218,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`; a stray file is enough",
             ),
         ),
-        cures="If `state` holds versions, batches have run: restore both logs, or begin anew with a"
-        " whole new checkpoint and a sink that was cleared. Else move what is left away. `sources`"
-        " is not checked by Spark: files named there count as listed.",
+        cures="If `state` holds versions, batches have run: restore both logs, or"
+        f" {advice.NEW_CHECKPOINT}. Else move what is left away. `sources` is not checked by Spark:"
+        " files named there count as listed.",
     ),
     Code.ENTRY_UNREADABLE: Explanation(
         meaning="An entry that every start reads is empty, cut short, or something else.",
@@ -235,7 +238,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore it. A commit can also be removed: the batch then runs again. An offset entry"
         " can be removed alone only if it is the last one and its batch has neither reached the"
         " sink nor been committed; else with everything after it, in both logs, which reads that"
-        " again, under the same numbers: the sink has to forget both first, rows and numbers.",
+        " again, under the same numbers: before that, put back every table as it was after the last"
+        " batch that stays, in a database together with the job's rows in `holdfast_ledger`.",
     ),
     Code.ENTRY_WITHOUT_SETTINGS: Explanation(
         meaning="The latest offset entry has an empty second line, where a micro-batch has its"

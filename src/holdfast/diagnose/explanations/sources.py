@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -116,7 +117,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Start with a new checkpoint, or read from a source that keeps its data.",
+        cures="Read from a source that keeps its data. To go on with this one,"
+        f" {advice.NEW_CHECKPOINT}.",
     ),
     Code.SOURCE_FILES_GONE: Explanation(
         meaning="The batch that runs again reads files that are no longer there.",
@@ -179,14 +181,13 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="A new checkpoint reads the table as it is now; what was updated in between comes"
-        " once more.",
+        cures=f"Restore the log of the table, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.DELTA_TABLE_REPLACED: Explanation(
         meaning="The table at the path is another one than the query has read.",
         causes="It was dropped and made anew, or overwritten with another id.",
         spark=((_ALL, "fails with `DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`"),),
-        cures="Restore the table, or start with a new checkpoint.",
+        cures=f"Restore the table, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.KAFKA_OFFSETS_EXPIRED: Explanation(
         meaning="Records that the query has yet to read are deleted.",
@@ -223,7 +224,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ),
         ),
         cures=(
-            "Point it at the old cluster, or start with a new checkpoint. Accept it where the"
+            f"Point it at the old cluster, or {advice.NEW_CHECKPOINT}. Accept it where the"
             " topics were copied with their offsets."
         ),
     ),
@@ -248,7 +249,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ),
         ),
         cures=(
-            "Start with a new checkpoint, which reads the new topic from its beginning. Accept it"
+            f"To read the new topic, {advice.NEW_NAME}. Accept it"
             " where the records before the old offset are not wanted."
         ),
     ),

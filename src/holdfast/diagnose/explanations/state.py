@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 
@@ -164,13 +165,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="A setting that was asked for is pinned in the checkpoint with another value.",
         causes="Somebody changed it for an existing query, `spark.sql.shuffle.partitions` say.",
         spark=((_ALL, "puts the pinned value in force, with one line in its log"),),
-        cures="Start with a new checkpoint; from 4.2 on, state in RocksDB can be repartitioned.",
+        cures=f"To use the new value, {advice.NEW_CHECKPOINT}. From 4.2 on, state in RocksDB can be"
+        " repartitioned instead.",
     ),
     Code.PROVIDER_PINNED: Explanation(
         meaning="Another state store provider was asked for than the one that the state is in.",
         causes="Somebody switched to RocksDB for an existing query.",
         spark=((_ALL, "keeps the pinned provider, with one line in its log"),),
-        cures="Start with a new checkpoint.",
+        cures=f"To use the new provider, {advice.NEW_CHECKPOINT}.",
     ),
     Code.SETTING_LOST: Explanation(
         meaning="A setting was pinned under a name that only some versions understand.",
@@ -205,6 +207,6 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 "fail in a task with `CANNOT_LOAD_STATE_STORE.CANNOT_READ_CHECKPOINT`",
             ),
         ),
-        cures="Stay on 4.0, or start with a new checkpoint.",
+        cures=f"Stay on 4.0, or {advice.NEW_CHECKPOINT}.",
     ),
 }

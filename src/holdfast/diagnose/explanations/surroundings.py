@@ -23,14 +23,15 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Bring the two together: the checkpoint that belongs to the table, or the table as it"
-        " was before the batch that comes.",
+        cures="Restore the checkpoint that belongs to the table, or put back a copy of the table"
+        " from before the batch that comes.",
     ),
     Code.SINK_BEHIND: Explanation(
         meaning="The checkpoint counts batches as done that the sink does not hold.",
         causes="The table was restored or made anew, or is another one.",
         spark=((_ALL, "goes on with the next batch; what is missing stays missing"),),
-        cures="Restore the table, or take the checkpoint back to the table's last batch.",
+        cures="Restore the table and its ledger. If the missing rows may stay missing, start once"
+        " with `--accept SINK_BEHIND`.",
     ),
     Code.SINK_SKIPS: Explanation(
         meaning="A new batch comes under a number that the sink holds already.",
@@ -44,7 +45,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Restore the table to the version before that batch.",
+        cures="Put back a copy of the table from before that batch. `RESTORE` is not enough: the"
+        " table keeps the numbers of its batches.",
     ),
     Code.SINK_NOT_CLEARED: Explanation(
         meaning="The checkpoint begins at the first batch, and the table is there already, without"
@@ -61,7 +63,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures="Clear the table, or restore the checkpoint.",
+        cures="Delete the table if only this query writes to it, or restore the checkpoint.",
     ),
     Code.DRIVER_RUNNING: Explanation(
         meaning="A driver holds the lease of this query and was heard of lately.",
@@ -94,7 +96,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " container.",
         causes="A path such as `/tmp/checkpoints`, or a container without a volume.",
         spark=((_ALL, "takes no notice; when the folder is gone, the query begins anew"),),
-        cures="Stop the query, move the folder to storage that lasts, and start it there.",
+        cures="Stop the query, move the folder to storage that lasts, and start it there; a job of"
+        " holdfast needs `--accept LOCATION_MOVED` once. A query with transformWithState cannot be"
+        " moved, as its state names files by their paths.",
     ),
     Code.CHECKPOINT_COPIED: Explanation(
         meaning="Two checkpoints have the same query id: one beside the other, inside it, above it,"
@@ -116,7 +120,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="A checkpoint lies inside of this one.",
         causes="Two queries were given locations one inside the other.",
         spark=((_ALL, "takes no notice"),),
-        cures="Stop the inner query, move its folder out, and start it there.",
+        cures="Stop the inner query, move its folder out, and start it there. A query with"
+        " transformWithState cannot be moved.",
     ),
     Code.ASYNC_TURNED_OFF: Explanation(
         meaning="The logs have the gaps of asynchronous progress tracking, and the start does"
@@ -179,7 +184,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The log of a file source names every file ever read, and a start reads it whole.",
         causes="Many small files over a long time.",
         spark=((_ALL, "never removes files from the log"),),
-        cures="A new checkpoint over a new folder, at a time of your choice.",
+        cures="When every file is read, give the job a new name and a new, empty landing folder.",
     ),
     Code.LOG_NOT_PURGED: Explanation(
         meaning="A log has far more entries than Spark keeps by default.",

@@ -46,7 +46,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 for one in nested[:_MOST_TOLD]
             ),
             remedies=(
-                f"stop its query, move `{nested[0]}` beside this checkpoint, start it there",
+                (
+                    f"stop its query, move `{nested[0]}` beside this checkpoint, start it there; a"
+                    " query with transformWithState cannot be moved"
+                ),
             ),
         )
 

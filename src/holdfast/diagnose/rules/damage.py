@@ -8,6 +8,7 @@ sources and the state have rules of their own.
 from collections.abc import Iterator
 
 from holdfast.diagnose import start_errors, unseen
+from holdfast.model import advice
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
@@ -139,9 +140,9 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
     if committed >= batch:
         entries += f" and {_entries('commits', batch, committed)}"
     return (
-        f"or, if it cannot be had, make the sink forget the batches after {batch - 1}, rows and"
-        f" numbers, and remove {entries}, with their hidden `.crc` files: batch {batch - 1} then"
-        " counts as the last one done, and what came after it is read again"
+        f"or, if it cannot be had, {advice.take_sinks_back(batch - 1)}; then remove {entries}, with"
+        f" their hidden `.crc` files: batch {batch - 1} then counts as the last one done, and what"
+        " came after it is read again"
     )
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from holdfast.diagnose import start_errors
+from holdfast.model import advice
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId, within
 
 _RESTORE_LOGS = "restore the folders `offsets` and `commits` from a copy of the checkpoint"
-_ANEW = (
-    "if a new beginning is meant, move all of the checkpoint away, and clear what the sink holds"
-)
+_ANEW = f"if a new beginning is meant, {advice.NEW_CHECKPOINT}"
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
@@ -158,10 +157,11 @@ def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
         remedies=(
             f"restore `offsets/{committed}` from a copy of the checkpoint",
             (
-                f"or, if it cannot be had, make the sink forget the batches after {planned}, rows"
-                f" and numbers, and remove {_commits(planned + 1, committed)}: batch {planned} then"
-                " counts as the last one done, and what came after it is read again"
+                f"or, if it cannot be had, {advice.take_sinks_back(planned)}; then remove"
+                f" {_commits(planned + 1, committed)}: batch {planned} then counts as the last one"
+                " done, and what came after it is read again"
             ),
+            f"or, without such a copy, {advice.NEW_CHECKPOINT}",
         ),
     )
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose import empty, epochs, sockets, spark_errors, state_load, unpinned
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches
 from holdfast.model.fact import Known
@@ -212,7 +213,7 @@ def _from_the_first(seen: Seen, first: BatchId, planned: int) -> Iterator[str]:
         yield f"if not, no start can run batch {first} again, as {lacks} is not there"
         return
     yield (
-        f"if not, make the sink forget batch {first} and all after it, rows and numbers, and put"
-        f" away {epochs.entries(first + 1, planned)}: a start then runs batch {first} again, and"
+        f"if not, {advice.take_sinks_back(first - 1)}; then put away"
+        f" {epochs.entries(first + 1, planned)}: a start then runs batch {first} again, and"
         " everything after it as new"
     )

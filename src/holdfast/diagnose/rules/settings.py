@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import unpinned
 from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
+from holdfast.model import advice
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 
@@ -26,7 +27,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 severity=Severity.NOTE,
                 text=f"`{key}` stays `{pinned[key]}`, whatever is asked for.",
                 clues=(Clue(file=file, expected=f"`{wish}`", found=f"`{pinned[key]}`"),),
-                remedies=("a new checkpoint takes the new value",),
+                remedies=(f"to use the new value, {advice.NEW_CHECKPOINT}",),
             )
     yield from _partitions(seen, file)
     if OF_3_5_4 in pinned and seen.restart.starting.spark >= LOST_IN:

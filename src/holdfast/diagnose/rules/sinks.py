@@ -19,7 +19,10 @@ from holdfast.model.fact import Absent, Known
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 _REFUSES = "stops the query with `BATCH_CHANGED` at another"
-_RESTORE = "restore the table, or take the checkpoint back to the table's last batch"
+_RESTORE = (
+    "restore the table, or put back a copy of the checkpoint from when it ended at the table's"
+    " last batch"
+)
 _QUESTION = "whether the sink holds what the checkpoint counts as done"
 
 
@@ -89,7 +92,12 @@ def _not_cleared(ledger: LedgerSeen) -> Finding:
                 found=f"a table without the key `{ledger.key}`",
             ),
         ),
-        remedies=("clear the table, or restore the checkpoint that wrote it",),
+        remedies=(
+            (
+                "delete the table if only this query writes to it, or restore the checkpoint that"
+                " wrote it"
+            ),
+        ),
     )
 
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import descriptions
+from holdfast.model import advice
 from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 
@@ -18,5 +21,17 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             severity=Severity.NOTE,
             text="The checkpoint lies on storage that does not last: the query may lose its place.",
             clues=(Clue(file=location, expected="storage that lasts", found=reason),),
-            remedies=("stop the query, move the folder to storage that lasts, start it there",),
+            remedies=(_cure(seen.evidence),),
         )
+
+
+def _cure(evidence: Evidence) -> str:
+    if any(descriptions.here(evidence, operator) for operator in evidence.operators):
+        return (
+            "the folder cannot be moved, as the state names files by its path: to use storage that"
+            f" lasts, {advice.NEW_CHECKPOINT}"
+        )
+    return (
+        "stop the query, move the folder to storage that lasts, start it there; a job of holdfast"
+        " needs `--accept LOCATION_MOVED` once"
+    )

@@ -10,7 +10,7 @@ by which a later driver finds it and ends it: as the application's name in Postg
 lock in MariaDB.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,7 +117,7 @@ class Dialect(Protocol):
 
 
 def require_not_null(
-    place: Place, keys: Sequence[str], columns: Sequence[Column], cure: str
+    place: Place, keys: Sequence[str], columns: Sequence[Column], cure: Callable[[Found], str]
 ) -> None:
     """Raise for a key that can be null: a unique index lets nulls in again and again."""
     for column in columns:
@@ -125,7 +125,7 @@ def require_not_null(
             raise SinkRefused(
                 f"expected the key column `{column.found.name}` of `{place.table}` to take no null:"
                 " a row with one would be added again with every batch",
-                hint=cure.format(place.table, column.found.name),
+                hint=cure(column.found),
             )
 
 

@@ -178,10 +178,12 @@ class MariaDb:
             raise SinkRefused(
                 f"expected a unique index of `{place.table}` on exactly"
                 f" {', '.join(f'`{key}`' for key in keys)}, found none",
-                hint=f"create it: without one, {self._quoted(place)} would get each key again and"
-                " again",
+                hint=f"ALTER TABLE {self._quoted(place)} ADD UNIQUE"
+                f" ({', '.join(self.words.quoted(key) for key in keys)})",
             )
-        dialect.require_not_null(place, keys, columns, "ALTER TABLE {0} MODIFY {1} … NOT NULL")
+        dialect.require_not_null(
+            place, keys, columns, lambda key: self._without_null(connection, place, key)
+        )
         for column in columns:
             exact = (column.found.collation or "binary") in _EXACT
             if column.found.name in keys and not exact:
@@ -194,6 +196,17 @@ class MariaDb:
                     f" {column.found.type}({column.most}) CHARACTER SET utf8mb4 COLLATE"
                     f" {_EXACT[0]} NOT NULL",
                 )
+
+    def _without_null(self, connection: Connection, place: Place, key: Found) -> str:
+        """Return the statement by which a key column takes no null and keeps its type."""
+        ((kind,),) = connection.execute(
+            "SELECT COLUMN_TYPE FROM information_schema.COLUMNS"
+            f" WHERE {_ITS_TABLE} AND COLUMN_NAME = ?",
+            *(place.schema or "", place.table, place.table, key.name),
+        )
+        letters = f" CHARACTER SET {key.charset} COLLATE {key.collation}" if key.charset else ""
+        column = f"{self.words.quoted(key.name)} {kind}{letters}"
+        return f"ALTER TABLE {self._quoted(place)} MODIFY {column} NOT NULL"
 
     def move(self, column: Column) -> str:
         """Return the expression of a staged column in the type of the table's."""

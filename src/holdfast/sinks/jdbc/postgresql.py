@@ -133,7 +133,12 @@ class PostgreSql:
         if refusal is not None:
             raise refusal
         dialect.require_not_null(
-            place, keys, columns, "ALTER TABLE {0} ALTER COLUMN {1} SET NOT NULL"
+            place,
+            keys,
+            columns,
+            lambda key: (
+                f"ALTER TABLE {table} ALTER COLUMN {self.words.quoted(key.name)} SET NOT NULL"
+            ),
         )
 
     def move(self, column: Column) -> str:
