@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -319,6 +320,28 @@ def test_a_table_that_would_lose_rows_of_an_upsert_is_refused(
     (statement,) = re.findall(r"ALTER TABLE .+", told.value.hint)
     own_mariadb.query(statement)
     opened(keyed(own_mariadb)).prepare(LIFE, schema, spark)
+
+
+def test_mariadb_forgets_batches_by_hand_as_the_guide_says(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    sink = opened(append(own_mariadb))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    for number in range(3):
+        sink.write(batch(number), two(spark, 10 * number))
+    guide = (Path(__file__).parents[2] / "docs/guides/start-over.md").read_text()
+    (said,) = re.findall(r"```sql\s+DELETE FROM orders WHERE id > 1000;(.*?)```", guide, re.DOTALL)
+    said = said.replace("orders-ingest", KEY.job).replace("batch = 7", "batch = 0")
+    own_mariadb.query("DELETE FROM `rows` WHERE id >= 10")
+    for statement in said.replace("batch > 7", "batch > 0").strip().rstrip(";").split(";"):
+        own_mariadb.query(statement)
+    again = opened(append(own_mariadb))
+    again.prepare(replace(LIFE, epoch=Epoch(LIFE.epoch + 1)), two(spark, 0).schema, spark)
+    last = again.last_written()
+    assert isinstance(last, Written)
+    assert (last.batch, last.digest) == (0, batch(0).digest)
+    assert again.write(batch(1, epoch=2), two(spark, 10)) is Decision.WRITE
+    assert ids(own_mariadb) == [0, 1, 20, 21]
 
 
 def test_a_key_of_postgresql_takes_no_null_as_told(
