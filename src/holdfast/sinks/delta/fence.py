@@ -56,7 +56,8 @@ def fence(
         if isinstance(last, Unknown) or _stands(table, app_id, last, life):
             return
         if place.by_spark or not tables.native_append(table):
-            _commit_by_spark(place, life, app_id, last, spark)
+            said = ledger.of_start(life, app_id, last, decided_on=table.version())
+            _commit_by_spark(place, life, app_id, last, said, spark)
         elif _commit_at_end(store, table, life, app_id, last):
             return
     raise contract.contended(place.path)
@@ -115,7 +116,7 @@ def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothi
 
 
 def _commit_by_spark(
-    place: Place, life: Life, app_id: str, last: LastWritten, spark: "SparkSession"
+    place: Place, life: Life, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
 ) -> None:
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
@@ -127,7 +128,7 @@ def _commit_by_spark(
             .mode("append")
             .option("txnAppId", app_id)
             .option("txnVersion", ledger.pack(life.epoch, _batch(last)))
-            .option("userMetadata", ledger.of_start(life, app_id, last))
+            .option("userMetadata", said)
             .save(urls.for_spark(place.path))
         )
     except PySparkException as error:

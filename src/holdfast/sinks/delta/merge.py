@@ -186,7 +186,7 @@ class DeltaMergeSink:
                 predicate=" AND ".join(keys),
                 source_alias="s",
                 target_alias="t",
-                commit_properties=self._ledgered.properties(batch),
+                commit_properties=self._ledgered.properties(batch, table.version()),
                 post_commithook_properties=tables.NO_HOOKS,
             )
             .when_matched_update_all(predicate=_newer(rows, rule.newest))

@@ -66,10 +66,13 @@ def merge(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) 
 
 def _merge_in_place(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
     spark = rows.sparkSession
+    head = ledgered.log.head()
+    if ledgered.decide(head.standing, batch) is Decision.SKIP:
+        return Merged(decision=Decision.SKIP, rows=0, size=0)
     settings = {
         _TXN_APP: ledgered.app_id,
         _TXN_VERSION: str(ledger.pack(batch.life.epoch, batch.id)),
-        _USER_METADATA: ledger.of_batch(batch, ledgered.app_id),
+        _USER_METADATA: ledger.of_batch(batch, ledgered.app_id, decided_on=head.version),
     }
     with _set(spark, settings):
         _execute(spark, ledgered.place.path, rows, rule)
