@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -42,9 +43,11 @@ def test_a_restore_is_found_behind_foreign_commits(path: Path, commits: int) -> 
 
 
 def test_a_restore_before_the_last_batch_is_history(path: Path) -> None:
-    """The driver that started after it was told, and went on."""
+    """The driver that started after it was told, and went on because the user accepted it."""
     restore(path)
-    second = Driver(path, epoch=2).start()
+    second = Driver(path, epoch=2)
+    second.life = replace(second.life, gap_before=BatchId(2))
+    second.start()
     assert second.table.last_written() == written(1, epoch=2)
     assert second.process(2) is Decision.WRITE
     assert second.table.last_written() == written(2, epoch=2)
@@ -59,6 +62,16 @@ def commit_as_spark(path: Path, driver: Driver, number: int, **said: int) -> Non
         {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": text}},
         {"txn": {"appId": driver.app_id, "version": version, "lastUpdated": 1}},
     )
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_a_restore_just_before_the_fence_is_not_hidden_by_it(path: Path, commits: int) -> None:
+    restore(path)
+    foreign(path, commits)
+    version = deltalake.DeltaTable(path).version()
+    with pytest.raises(SinkBehind, match="after batch 1 was written"):
+        Driver(path, epoch=2).start()
+    assert deltalake.DeltaTable(path).version() == version
 
 
 @pytest.mark.parametrize("commits", [0, 30])
