@@ -35,6 +35,7 @@ class Rows:
 
     schema = SCHEMA
     columns = COLUMNS
+    sparkSession = BareSession()  # noqa: N815  Spark's name
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -10,8 +11,9 @@ from tests.adapters.delta_driving import Driver, bare, foreign, rows, written
 
 from holdfast.errors import SinkBehind
 from holdfast.model.batch import Nothing
-from holdfast.model.ids import Epoch
+from holdfast.model.ids import BatchId, Epoch
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.delta import ledger
 
 
 @pytest.fixture
@@ -41,12 +43,61 @@ def test_a_restore_is_found_behind_foreign_commits(path: Path, commits: int) -> 
 
 
 def test_a_restore_before_the_last_batch_is_history(path: Path) -> None:
-    """The driver that started after it was told, and went on."""
+    """The driver that started after it was told, and went on because the user accepted it."""
     restore(path)
-    second = Driver(path, epoch=2).start()
+    second = Driver(path, epoch=2)
+    second.life = replace(second.life, gap_before=BatchId(2))
+    second.start()
     assert second.table.last_written() == written(1, epoch=2)
     assert second.process(2) is Decision.WRITE
     assert second.table.last_written() == written(2, epoch=2)
+
+
+def commit_as_spark(path: Path, driver: Driver, number: int, **said: int) -> None:
+    """A batch by a writer that cannot be told after which version to commit."""
+    text = ledger.of_batch(driver.batch(number), driver.app_id, **said)
+    version = ledger.pack(driver.life.epoch, BatchId(number))
+    bare(
+        path,
+        {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": text}},
+        {"txn": {"appId": driver.app_id, "version": version, "lastUpdated": 1}},
+    )
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_a_restore_just_before_the_fence_is_not_hidden_by_it(path: Path, commits: int) -> None:
+    restore(path)
+    foreign(path, commits)
+    version = deltalake.DeltaTable(path).version()
+    with pytest.raises(SinkBehind, match="after batch 1 was written"):
+        Driver(path, epoch=2).start()
+    assert deltalake.DeltaTable(path).version() == version
+
+
+@pytest.mark.parametrize("commits", [0, 30])
+def test_a_restore_just_before_a_commit_by_spark_is_found(path: Path, commits: int) -> None:
+    driver = Driver(path)
+    seen = deltalake.DeltaTable(path).version()
+    restore(path)
+    foreign(path, commits)
+    commit_as_spark(path, driver, 2, decided_on=seen)
+    assert driver.table.last_written() == written(2, taken_back=True)
+    with pytest.raises(SinkBehind):
+        driver.table.log.head()
+
+
+def test_a_restore_that_the_driver_knew_of_is_history(path: Path) -> None:
+    driver = Driver(path)
+    restore(path)
+    commit_as_spark(path, driver, 2, decided_on=deltalake.DeltaTable(path).version())
+    assert driver.table.last_written() == written(2)
+
+
+def test_an_entry_of_an_earlier_version_says_no_more_than_before(path: Path) -> None:
+    driver = Driver(path)
+    restore(path)
+    commit_as_spark(path, driver, 2)
+    assert driver.table.last_written() == written(2)
 
 
 def test_a_restore_is_every_jobs_own_matter(path: Path) -> None:

@@ -1,6 +1,6 @@
 """Taking over a table that only Spark's Delta writer commits to, from a driver that still runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import deltalake
@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, SparkSession
 from tests.adapters.delta_driving import SCHEMA, Driver, rows, written
 
-from holdfast.errors import DriverFenced
+from holdfast.errors import DriverFenced, SinkBehind
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink
@@ -93,3 +93,23 @@ def test_a_driver_that_dies_before_it_has_noticed_leaves_that_to_the_next(
     assert newest.sink.last_written() == written(0, epoch=3)
     assert [newest.put(number) for number in (0, 1)] == [Decision.SKIP, Decision.WRITE]
     assert rows(path) == [(0, "j"), (1, "j")]
+
+
+def test_a_restore_while_spark_writes_a_batch_is_found_by_the_next_start(
+    path: Path, spark: SparkSession
+) -> None:
+    """Spark's commit then stands after the restore, which its driver did not see."""
+    driver = Appending(path, spark).prepare()
+    driver.put(0)
+    table, version = str(path), deltalake.DeltaTable(path).version()
+    driver.put(1)
+
+    def restore(rows: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        deltalake.DeltaTable(table).restore(version)
+        yield from rows
+
+    frame = spark.createDataFrame([(2, "j")], "id LONG, job STRING").coalesce(1)
+    with pytest.raises(SinkBehind):
+        driver.sink.write(driver.batch(2), frame.mapInArrow(restore, "id LONG, job STRING"))
+    assert rows(path) == [(0, "j"), (2, "j")]
+    assert Appending(path, spark, epoch=2).sink.last_written() == written(2, taken_back=True)

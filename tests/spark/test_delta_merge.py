@@ -1,6 +1,7 @@
 """Merges into Delta by delta-rs and by Spark: one table, whichever way a batch went."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -12,13 +13,14 @@ from tests import delta_cases
 from tests.adapters.test_delta_merge import NEWEST
 from tests.merging import MergeCase, Merger, draw_case, force, run_case
 
-from holdfast.errors import SchemaMismatch, SinkRefused
+from holdfast.errors import RowsMiscounted, SchemaMismatch, SinkRefused
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import Epoch
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import DeltaAppendSink, executors
+from holdfast.sinks.delta import DeltaAppendSink, executors, merge_by_spark
 from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.executors import settings
 
 pytestmark = pytest.mark.spark
 
@@ -236,6 +238,108 @@ def test_a_table_that_only_spark_may_merge_into_needs_its_commits(
     monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: False)
     with pytest.raises(SinkRefused, match="only one writer can make"):
         Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
+
+
+def merge_first_batch(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Merger, MergeCase]:
+    """A table with two rows, into which Spark merges the next batch as on S3."""
+    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: False)
+    force(monkeypatch, Verdict.SMALL)
+    case = case_of("k long, v string", keys=("k",))
+    merger = Merger(path, case)
+    first = spark.createDataFrame([(1, "a"), (2, "a")], case.rows).coalesce(1)
+    merger.prepare(first)
+    merger.write(0, first)
+    force(monkeypatch, Verdict.LARGE)
+    return merger, case
+
+
+@pytest.mark.parametrize(
+    "property", ["enableDeletionVectors", "enableChangeDataFeed", "appendOnly"]
+)
+def test_a_property_that_is_set_while_the_job_runs_is_refused(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    property: str,  # noqa: A002  Delta's word
+) -> None:
+    """With deletion vectors the commit would name a file that does not exist."""
+    path = tmp_path / "table"
+    merger, case = merge_first_batch(spark, path, monkeypatch)
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.{property}' = 'true')")
+    version = deltalake.DeltaTable(path).version()
+    with pytest.raises(SinkRefused):
+        merger.write(1, spark.createDataFrame([(2, "b")], case.rows))
+    assert deltalake.DeltaTable(path).version() == version
+    assert held(spark, path) == [(1, "a"), (2, "a")]
+
+
+def test_a_property_that_is_set_during_a_merge_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table"
+    merger, case = merge_first_batch(spark, path, monkeypatch)
+    merge = merge_by_spark._execute  # noqa: SLF001  what happens while it runs
+
+    def merge_while_altered(*given: object) -> None:
+        spark.sql(
+            f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        )
+        merge(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(merge_by_spark, "_execute", merge_while_altered)
+    with pytest.raises(SinkRefused, match="only one writer can make"):
+        merger.write(1, spark.createDataFrame([(2, "b")], case.rows))
+    assert held(spark, path) == [(1, "a"), (2, "a")]
+
+
+@pytest.mark.parametrize("feature", ["enableDeletionVectors", "enableChangeDataFeed"])
+def test_a_default_of_the_session_does_no_harm(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str
+) -> None:
+    path = tmp_path / "table"
+    merger, case = merge_first_batch(spark, path, monkeypatch)
+    with settings(spark, {f"spark.databricks.delta.properties.defaults.{feature}": "true"}):
+        merger.write(1, spark.createDataFrame([(2, "b")], case.rows))
+    assert held(spark, path) == [(1, "a"), (2, "b")]
+
+
+def test_a_merged_file_that_is_lost_is_not_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table"
+    merger, case = merge_first_batch(spark, path, monkeypatch)
+    merge = merge_by_spark._execute  # noqa: SLF001  what happens after it
+
+    def merge_and_lose(*given: object) -> None:
+        merge(*given)  # type: ignore[arg-type]
+        next(path.glob("holdfast-1-1-*/*.parquet")).unlink()
+
+    monkeypatch.setattr(merge_by_spark, "_execute", merge_and_lose)
+    with pytest.raises(RowsMiscounted):
+        merger.write(1, spark.createDataFrame([(2, "b")], case.rows))
+    assert held(spark, path) == [(1, "a"), (2, "a")]
+
+
+STRANGE: Mapping[str, merge_by_spark.Line] = {
+    "deletion vector": {"add": {"path": "a.parquet", "deletionVector": {"cardinality": 1}}},
+    "removed vector": {"remove": {"path": "a.parquet", "deletionVector": {"cardinality": 1}}},
+    "full address": {"add": {"path": "s3a://bucket/t/a.parquet"}},
+    "full path": {"add": {"path": "/t/a.parquet"}},
+    "local address": {"add": {"path": "file:/t/a.parquet"}},
+    "change data": {"cdc": {"path": "_change_data/a.parquet"}},
+    "metadata": {"metaData": {"id": "x"}},
+    "protocol": {"protocol": {"minReaderVersion": 3}},
+    "domain": {"domainMetadata": {"domain": "delta.clustering"}},
+    "transaction": {"txn": {"appId": "x", "version": 1}},
+}
+
+
+@pytest.mark.parametrize("line", STRANGE.values(), ids=STRANGE)
+def test_what_the_tables_log_cannot_say_of_a_merge_is_refused(line: merge_by_spark.Line) -> None:
+    with pytest.raises(SinkRefused, match="Nothing of the batch was written"):
+        merge_by_spark.require_plain_files("s3://bucket/t", [{"commitInfo": {}}, line])
 
 
 def test_a_partition_column_that_sparks_merge_cannot_name_is_refused(

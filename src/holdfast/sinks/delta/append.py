@@ -116,6 +116,7 @@ class DeltaAppendSink:
         from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
+        said = ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version)
         try:
             with executors.spell_instants_in_utc(head, rows) as held:
                 (
@@ -123,7 +124,7 @@ class DeltaAppendSink:
                     .mode("append")
                     .option("txnAppId", self._ledgered.app_id)
                     .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))
-                    .option("userMetadata", ledger.of_batch(batch, self._ledgered.app_id))
+                    .option("userMetadata", said)
                     .save(urls.for_spark(self._sink.path))
                 )
         except PySparkException as error:

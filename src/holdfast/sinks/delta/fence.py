@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import deltalake
 
+from holdfast.errors import SinkBehind
+from holdfast.model import advice
 from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
 from holdfast.model.ids import BatchId
 from holdfast.sinks import contract
@@ -53,13 +55,28 @@ def fence(
                 place.create(life, app_id, schema)
             continue
         last = ledger.last_written(table, app_id)
+        _require_rows_kept(place, last, life)
         if isinstance(last, Unknown) or _stands(table, app_id, last, life):
             return
         if place.by_spark or not tables.native_append(table):
-            _commit_by_spark(place, life, app_id, last, spark)
+            said = ledger.of_start(life, app_id, last, decided_on=table.version())
+            _commit_by_spark(place, life, app_id, last, said, spark)
         elif _commit_at_end(store, table, life, app_id, last):
             return
     raise contract.contended(place.path)
+
+
+def _require_rows_kept(place: Place, last: LastWritten, life: Life) -> None:
+    """Raise if somebody restored the table since its last batch, and nobody accepted that.
+
+    The fence is a commit after the restore: later starts would take the restore for history.
+    """
+    if isinstance(last, Written) and last.taken_back and life.gap_before is None:
+        raise SinkBehind(
+            f"Cannot start job `{life.job}`: the Delta table `{place.path}` was restored to an"
+            f" earlier version after batch {last.batch} was written",
+            hint=advice.BEHIND,
+        )
 
 
 def _stands(table: deltalake.DeltaTable, app_id: str, last: Written | Nothing, life: Life) -> bool:
@@ -115,7 +132,7 @@ def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothi
 
 
 def _commit_by_spark(
-    place: Place, life: Life, app_id: str, last: LastWritten, spark: "SparkSession"
+    place: Place, life: Life, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
 ) -> None:
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
 
@@ -127,7 +144,7 @@ def _commit_by_spark(
             .mode("append")
             .option("txnAppId", app_id)
             .option("txnVersion", ledger.pack(life.epoch, _batch(last)))
-            .option("userMetadata", ledger.of_start(life, app_id, last))
+            .option("userMetadata", said)
             .save(urls.for_spark(place.path))
         )
     except PySparkException as error:

@@ -12,6 +12,7 @@ under the key `holdfast`, Spark's Delta writer into `userMetadata`; both hold th
 
     offsets  [{"source","start","end"}, …]         of the batch that the commit wrote
     carried  the same, of the last batch           in the commit of a driver's start
+    decided_on  the version that the driver saw    where others may commit before it does
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ from holdfast.model.json import Json
 KEY = "holdfast"
 CLEANED = "the commit was cleaned away"
 RESTORE = "RESTORE"
+_DECIDED_ON = "decided_on"
 _EXPIRY = "delta.setTransactionRetentionDuration"
 _BATCH_BITS = 40
 _HISTORY_STEPS = (20, 1_000)
@@ -51,21 +53,29 @@ def unpack(version: int) -> tuple[Epoch, BatchId | None]:
     return Epoch(version >> _BATCH_BITS), BatchId(low - 1) if low else None
 
 
-def of_batch(batch: Batch, app_id: str) -> str:
-    """What the commit of a batch says of it."""
-    return json.canonical(
-        {**_said(batch.life, app_id, batch.id, batch.digest), "offsets": batch.offsets}
-    )
+def of_batch(batch: Batch, app_id: str, *, decided_on: int | None = None) -> str:
+    """What the commit of a batch says of it.
+
+    Spark and delta-rs cannot be told after which version their commit is to stand: `decided_on` is
+    the version on which the driver decided to write.
+    """
+    said = _said(batch.life, app_id, batch.id, batch.digest)
+    return json.canonical({**said, "offsets": batch.offsets, **_seen(decided_on)})
 
 
-def of_start(life: Life, app_id: str, last: LastWritten) -> str:
+def of_start(life: Life, app_id: str, last: LastWritten, *, decided_on: int | None = None) -> str:
     """What the commit of a driver's start says: the new epoch, and the last batch carried on."""
+    seen = _seen(decided_on)
     if not isinstance(last, Written):
-        return json.canonical({**_said(life, app_id, None, None), "offsets": None})
+        return json.canonical({**_said(life, app_id, None, None), "offsets": None, **seen})
     digest = None if isinstance(last.digest, Unknown) else last.digest
     carried = None if isinstance(last.offsets, Unknown) else last.offsets
     said = _said(life, app_id, last.batch, digest)
-    return json.canonical({**said, "offsets": None, "carried": carried})
+    return json.canonical({**said, "offsets": None, "carried": carried, **seen})
+
+
+def _seen(decided_on: int | None) -> Mapping[str, Json]:
+    return {} if decided_on is None else {_DECIDED_ON: decided_on}
 
 
 def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
@@ -158,16 +168,25 @@ def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Noth
 
 
 def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
-    """Whether the table was restored after the job's last commit.
+    """Whether the table was restored after the version on which the job's last commit was decided.
 
     A restore takes rows back and leaves app transactions as they are: the ledger then speaks of
-    batches that are no longer there.
+    batches that are no longer there. A commit by Spark may stand after a restore that its driver
+    did not see.
     """
+    known: int | None = None
     for commit in _history(table):
-        if entry_of(commit).get("ledger") == app_id:
+        version = commit.get("version")
+        if known is not None and (not isinstance(version, int) or version <= known):
             return False
         if commit.get("operation") == RESTORE:
             return True
+        entry = entry_of(commit)
+        if known is None and entry.get("ledger") == app_id:
+            decided_on = entry.get(_DECIDED_ON)
+            if not isinstance(decided_on, int):
+                return False
+            known = decided_on
     return False
 
 

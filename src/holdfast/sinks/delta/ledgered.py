@@ -97,11 +97,12 @@ class LedgeredTable:
     def _recall(self, earlier: BatchId) -> Digest | Unknown:
         return ledger.recall(self.current(), self.app_id, earlier)
 
-    def properties(self, batch: Batch) -> deltalake.CommitProperties:
+    def properties(self, batch: Batch, decided_on: int) -> deltalake.CommitProperties:
         """What goes into a commit by delta-rs beside the data: the ledger and the offsets."""
+        said = ledger.of_batch(batch, self.app_id, decided_on=decided_on)
         version = ledger.pack(batch.life.epoch, batch.id)
         return deltalake.CommitProperties(
-            custom_metadata={ledger.KEY: ledger.of_batch(batch, self.app_id)},
+            custom_metadata={ledger.KEY: said},
             app_transactions=[deltalake.Transaction(self.app_id, version)],
         )
 

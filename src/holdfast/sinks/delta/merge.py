@@ -71,7 +71,7 @@ class DeltaMergeSink:
         self._require_rows(schema, self._ledgered.place.open())
         self._ledgered.prepare(life, schema, spark)
         head = self._ledgered.log.head()
-        self._require_mergeable(head.table, spark)
+        tables.require_mergeable(self._ledgered.place, head.table, spark)
         executors.require_zone(head, spark, self._sink.path)
 
     def _require_rows(self, rows: "StructType", table: deltalake.DeltaTable | None) -> None:
@@ -88,6 +88,7 @@ class DeltaMergeSink:
         head = self._ledgered.log.head()
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
+        tables.require_mergeable(self._ledgered.place, head.table, rows.sparkSession)
         schemas.require_optional(rows.schema, schemas.of_table(head.table), self._sink.path)
         fitted = self._fit.select(head.table, rows)
         rule = self._rule(fitted.schema, head.partition_by)
@@ -95,17 +96,6 @@ class DeltaMergeSink:
             return self._merge(head, batch, fitted, rule)
         except KeyTwice:
             raise self._ambiguous() from None
-
-    def _require_mergeable(self, table: deltalake.DeltaTable, spark: "SparkSession") -> None:
-        """Raise where the table takes no updates, or only from a writer that is not safe on S3."""
-        if table.metadata().configuration.get("delta.appendOnly") == "true":
-            raise SinkRefused(
-                "expected a Delta table that takes updates, found `delta.appendOnly` set for"
-                f" `{self._sink.path}`",
-                hint="unset the property, or declare the sink with `delta_append`",
-            )
-        if not tables.native_merge(table):
-            tables.require_exclusive_commits(self._ledgered.place, spark)
 
     def _rule(self, rows: "StructType", partition_by: tuple[str, ...]) -> Rule:
         sink = self._sink
@@ -150,10 +140,11 @@ class DeltaMergeSink:
         for _ in range(_ATTEMPTS):
             # Opened before the look at the ledger: what comes later is a conflict to delta-rs.
             table = self._ledgered.current()
-            if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
+            now = self._ledgered.log.head()
+            if self._ledgered.decide(now.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
-            if not _has_plain_paths(table):
-                self._paths_are_plain = False
+            self._paths_are_plain = _has_plain_paths(table)
+            if not (self._paths_are_plain and tables.native_merge(now.table)):
                 return self._retry_by_spark(batch, rows, rule)
             try:
                 self._execute(table, batch, chosen, rule)
@@ -171,8 +162,10 @@ class DeltaMergeSink:
 
         delta-rs escapes partition values in the names of files, which can then be too long.
         """
-        if self._ledgered.decide(self._ledgered.log.head().standing, batch) is Decision.SKIP:
+        head = self._ledgered.log.head()
+        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Decision.SKIP
+        tables.require_mergeable(self._ledgered.place, head.table, rows.sparkSession)
         return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
 
     def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
@@ -195,7 +188,7 @@ class DeltaMergeSink:
                 predicate=" AND ".join(keys),
                 source_alias="s",
                 target_alias="t",
-                commit_properties=self._ledgered.properties(batch),
+                commit_properties=self._ledgered.properties(batch, table.version()),
                 post_commithook_properties=tables.NO_HOOKS,
             )
             .when_matched_update_all(predicate=_newer(rows, rule.newest))

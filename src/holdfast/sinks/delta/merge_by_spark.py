@@ -11,6 +11,7 @@ merges into a shallow clone, which only this driver knows, in a folder of the ta
 """
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,12 +23,14 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch
 from holdfast.sinks import batch_size, contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, ledger, log, newest
+from holdfast.sinks.delta import executors, ledger, log, newest, parquet
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.append import refused
+from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.newest import KEY_TWICE, KeyTwice, Rule
+from holdfast.sinks.delta.parquet import WrittenFile
 from holdfast.storage import Missing, urls
 
 if TYPE_CHECKING:
@@ -38,6 +41,11 @@ _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _ATTEMPTS = 20
 _PLACEHOLDER = "_holdfast"
+_KNOWN_ACTIONS = frozenset({"commitInfo", "add", "remove"})
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+_ROWS_WRITTEN = ("numTargetRowsCopied", "numTargetRowsUpdated", "numTargetRowsInserted")
+
+Line = Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +67,13 @@ def merge(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) 
 
 def _merge_in_place(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
     spark = rows.sparkSession
+    head = ledgered.log.head()
+    if ledgered.decide(head.standing, batch) is Decision.SKIP:
+        return Merged(decision=Decision.SKIP, rows=0, size=0)
     settings = {
         _TXN_APP: ledgered.app_id,
         _TXN_VERSION: str(ledger.pack(batch.life.epoch, batch.id)),
-        _USER_METADATA: ledger.of_batch(batch, ledgered.app_id),
+        _USER_METADATA: ledger.of_batch(batch, ledgered.app_id, decided_on=head.version),
     }
     with _set(spark, settings):
         _execute(spark, ledgered.place.path, rows, rule)
@@ -77,6 +88,8 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
         head = ledgered.log.head()
         if ledgered.decide(head.standing, batch) is Decision.SKIP:
             return Merged(decision=Decision.SKIP, rows=0, size=0)
+        # Somebody may have changed the table since the start, or since the last attempt.
+        tables.require_mergeable(ledgered.place, head.table, rows.sparkSession)
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         _clone(ledgered, folder, head, rows.sparkSession)
         _execute(rows.sparkSession, f"{ledgered.place.path.rstrip('/')}/{folder}", rows, rule)
@@ -84,11 +97,14 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
         lines = [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
         if ledgered.log.head().version > head.version:
             continue  # others may have removed files that the merge has removed, too
+        infos = [line["commitInfo"] for line in lines if "commitInfo" in line]
+        metrics = infos[0].get("operationMetrics") if infos else None
+        require_plain_files(ledgered.place.path, lines)
         actions = list(_translate(ledgered, folder, lines, rows.sparkSession))
+        _require_stored(ledgered, actions, metrics)
         if ledgered.log.commit_merge(head, batch, actions):
             ledgered.checkpoint_log(head.version + 1, head.table)
-            infos = [line["commitInfo"] for line in lines if "commitInfo" in line]
-            return _merged(Decision.WRITE, infos[0].get("operationMetrics") if infos else None)
+            return _merged(Decision.WRITE, metrics)
     raise contract.contended(ledgered.place.path)
 
 
@@ -108,12 +124,49 @@ def _clone(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSessio
         raise refused(ledgered.place.path, error) from error
 
 
+def require_plain_files(path: str, lines: Sequence[Line]) -> None:
+    """Raise unless the clone's commit only adds whole files of its own and removes others.
+
+    The table's log has a name for such files only. A deletion vector changes a file of the table
+    in place; a change of the metadata, or change data, would be missing from the table.
+    """
+    for line in lines:
+        added, removed = line.get("add", {}), line.get("remove", {})
+        strange = sorted(set(line) - _KNOWN_ACTIONS)
+        if strange:
+            raise _not_plain(path, f"the action `{strange[0]}`")
+        if added.get("deletionVector") or removed.get("deletionVector"):
+            raise _not_plain(path, "a deletion vector")
+        if added and _ABSOLUTE.match(str(added["path"])):
+            raise _not_plain(path, f"the file `{added['path']}` from outside of its folder")
+
+
+def _not_plain(path: str, found: str) -> SinkRefused:
+    return SinkRefused(
+        f"Cannot merge the batch into the Delta table `{path}`: Spark's merge wrote {found}, which"
+        " holdfast cannot commit to S3 for it. Nothing of the batch was written",
+        hint="set `spark.delta.logStore.s3a.impl` to a log store that is safe with several"
+        " writers, so that Spark commits its merges itself",
+    )
+
+
+def _require_stored(ledgered: LedgeredTable, actions: Sequence[Line], metrics: object) -> None:
+    """Raise unless storage has the added files, with the bytes and rows that the merge says."""
+    written = [
+        WrittenFile(
+            path=unquote(str(added["path"])), size=int(str(added["size"])), partition_values={}
+        )
+        for added in (action["add"] for action in actions if "add" in action)
+    ]
+    path = ledgered.place.path
+    files = parquet.read_back(ledgered.store, path, written, Layout())
+    if isinstance(metrics, dict) and all(name in metrics for name in _ROWS_WRITTEN):
+        parquet.require_rows(path, files, sum(int(metrics[name]) for name in _ROWS_WRITTEN))
+
+
 def _translate(
-    ledgered: LedgeredTable,
-    folder: str,
-    lines: Sequence[Mapping[str, Mapping[str, object]]],
-    spark: "SparkSession",
-) -> Iterator[Mapping[str, object]]:
+    ledgered: LedgeredTable, folder: str, lines: Sequence[Line], spark: "SparkSession"
+) -> Iterator[Line]:
     """What the clone's commit adds and removes, with paths as the table's log has them."""
     removed = [str(line["remove"]["path"]) for line in lines if "remove" in line]
     paths = _paths_in_table(ledgered, removed, spark)

@@ -230,6 +230,18 @@ def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
         )
 
 
+def require_mergeable(place: Place, table: deltalake.DeltaTable, spark: "SparkSession") -> None:
+    """Raise where the table takes no updates, or only from a writer that is not safe on S3."""
+    if table.metadata().configuration.get("delta.appendOnly") == "true":
+        raise SinkRefused(
+            "expected a Delta table that takes updates, found `delta.appendOnly` set for"
+            f" `{place.path}`",
+            hint="unset the property, or declare the sink with `delta_append`",
+        )
+    if not native_merge(table):
+        require_exclusive_commits(place, spark)
+
+
 def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
     """Return no rows with the columns that a writer may give; the table makes the others itself."""
     table = place.open()
