@@ -423,6 +423,47 @@ def test_a_server_that_lets_values_through_is_told_not_to(
     assert held == [(1, "good", 1_782_907_200_000_001)]
 
 
+SHORT_TYPES = {
+    "tinytext": 255,
+    "text": 65_535,
+    "tinyblob": 255,
+    "blob": 65_535,
+    "varbinary(300)": 300,
+}
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_mariadb_cuts_no_text_and_no_blob(
+    own_mariadb: Server, spark: SparkSession, kind: str
+) -> None:
+    """In INSERT ... SELECT even a strict server keeps the length modulo 2^8 or 2^16."""
+    types = list(SHORT_TYPES) if kind == "append" else ["text"]
+    defined = ", ".join(f"c{n} {short}" for n, short in enumerate(types))
+    own_mariadb.query(f"CREATE TABLE `rows` (id bigint PRIMARY KEY, {defined})")
+
+    def sized(*sizes: int) -> DataFrame:
+        values = (
+            f"CAST(repeat('x', {size}) AS {'BINARY' if 'b' in short else 'STRING'}) AS c{n}"
+            for n, (short, size) in enumerate(zip(types, sizes, strict=True))
+        )
+        return spark.sql(f"SELECT 1L AS id, {', '.join(values)}")
+
+    most = [SHORT_TYPES[short] for short in types]
+    sink = opened(append(own_mariadb) if kind == "append" else keyed(own_mariadb))
+    sink.prepare(LIFE, sized(*most).schema, spark)
+    if kind == "upsert":
+        sink.write(batch(0), sized(*most))
+    for n, short in enumerate(types):
+        longer = [*most[:n], SHORT_TYPES[short] + 1, *most[n + 1 :]]
+        with pytest.raises(
+            SinkRefused, match=rf"too long for `c{n}`, which takes {SHORT_TYPES[short]} bytes"
+        ):
+            sink.write(batch(1 if kind == "upsert" else 0), sized(*longer))
+    sink.write(batch(1 if kind == "upsert" else 0), sized(*most))
+    lengths = ", ".join(f"OCTET_LENGTH(c{n})" for n in range(len(types)))
+    assert own_mariadb.query(f"SELECT {lengths} FROM `rows`") == [tuple(most)]
+
+
 UNSAFE_TABLES = {
     "unlogged": ('CREATE UNLOGGED TABLE "rows" (id bigint, text text)', "UNLOGGED"),
     "a rule": (
