@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import decimal
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -263,6 +264,76 @@ def test_what_the_sink_holds_is_told_once_spark_runs(
     sink.write(batch(0), two(spark, 0))
     server.query(done)
     assert opened(append(server)).last_written() == told
+
+
+def test_a_table_that_is_dropped_between_two_starts_of_a_driver_gets_its_batches_again(
+    server: Server, spark: SparkSession
+) -> None:
+    """A run starts its query again after a failure, with the same epoch."""
+    sink = opened(append(server))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    server.query('DROP TABLE "rows"')
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    assert sink.write(batch(0), two(spark, 0)) is Decision.WRITE
+    assert ids(server) == [0, 1]
+
+
+def test_an_older_driver_that_comes_late_makes_no_table_and_forgets_nothing(
+    server: Server, spark: SparkSession
+) -> None:
+    newer = opened(append(server))
+    newer.prepare(replace(LIFE, epoch=Epoch(2)), two(spark, 0).schema, spark)
+    newer.write(batch(0, epoch=2), two(spark, 0))
+    server.query('DROP TABLE "rows"')
+    for late in (LIFE, replace(LIFE, epoch=Epoch(2), location="/elsewhere")):
+        with pytest.raises(DriverFenced):
+            opened(append(server)).prepare(late, two(spark, 0).schema, spark)
+    assert "rows" not in server.tables()
+    assert server.query("SELECT epoch, batch FROM holdfast_ledger") == [(2, 0)]
+
+
+@contextlib.contextmanager
+def blinded(server: Server, table: str) -> Iterator[Output]:
+    """Give an append as a user who may write to every table, and read all of them but one."""
+    change = server.administrate if server.is_mariadb else server.query
+    place = "serving" if server.is_mariadb else "public"
+    secret = f"'{os.environ['HOLDFAST_TEST_PASSWORD']}'"
+    if server.is_mariadb:
+        change(f"CREATE USER writer IDENTIFIED BY {secret}")
+        change("GRANT CREATE, INSERT, UPDATE ON serving.* TO writer")
+    else:
+        change(f"CREATE ROLE writer LOGIN PASSWORD {secret}")
+        change("GRANT ALL ON SCHEMA public TO writer")
+    for name in server.tables():
+        rights = "INSERT, UPDATE" if name == table else "SELECT, INSERT, UPDATE, DELETE"
+        change(f"GRANT {rights} ON {place}.{name} TO writer")
+    try:
+        yield sinks.jdbc_append(server.url, "rows", user="writer", password=PASSWORD)
+    finally:
+        if not server.is_mariadb:
+            change("DROP OWNED BY writer")
+        change(f"DROP {'USER' if server.is_mariadb else 'ROLE'} writer")
+
+
+@pytest.mark.parametrize("table", ["rows", "holdfast_ledger"])
+def test_a_table_that_may_not_be_read_is_not_taken_for_a_missing_one(
+    server: Server, spark: SparkSession, table: str
+) -> None:
+    sink = opened(append(server))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    newer = replace(LIFE, epoch=Epoch(2))
+    with blinded(server, table) as output:
+        blind = opened(output)
+        with pytest.raises(SinkRefused, match=r"(?i)denied"):
+            blind.prepare(newer, two(spark, 0).schema, spark)
+        with pytest.raises(SinkRefused, match=r"(?i)denied"):
+            blind.last_written()
+    assert server.query("SELECT epoch, batch FROM holdfast_ledger") == [(1, 0)]
+    sink.prepare(newer, two(spark, 0).schema, spark)
+    assert sink.write(batch(0, epoch=2), two(spark, 0)) is Decision.SKIP
+    assert ids(server) == [0, 1]
 
 
 @pytest.fixture
