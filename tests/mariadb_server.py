@@ -63,7 +63,7 @@ class MariaDbServer:
             f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{self.password}';\n"
             f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'%';\n"
             f"CREATE USER 'admin'@'%' IDENTIFIED BY '{self.password}';\n"
-            "GRANT ALL ON *.* TO 'admin'@'%';\n"
+            "GRANT ALL ON *.* TO 'admin'@'%' WITH GRANT OPTION;\n"
         )
         self.port = _free_port()
         log = (self._folder / "log").open("wb")

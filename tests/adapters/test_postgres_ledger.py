@@ -227,3 +227,25 @@ def test_a_server_that_is_not_there_is_one_clear_error(desk: Desk) -> None:
 def test_a_schema_that_is_not_there_is_refused(desk: Desk) -> None:
     with pytest.raises(SinkRefused, match="nowhere"):
         Driver(desk.append(schema="nowhere")).start()
+
+
+def test_an_older_driver_that_comes_late_makes_no_table_and_forgets_nothing(desk: Desk) -> None:
+    newer = Driver(desk.append(), epoch=2).start()
+    newer.write(0, ("a", 1, "x"))
+    desk.query("DROP TABLE rows")
+    for late in (Driver(desk.append()), Driver(desk.append(), epoch=2, base="/elsewhere")):
+        with pytest.raises(DriverFenced):
+            late.start()
+    assert desk.query("SELECT to_regclass('rows')") == [(None,)]
+    assert desk.query("SELECT epoch, batch FROM holdfast_ledger") == [(2, 0)]
+    assert desk.query("SELECT batch FROM holdfast_ledger_history") == [(0,)]
+
+
+def test_a_table_that_is_dropped_between_two_starts_of_a_driver_gets_its_batches_again(
+    desk: Desk,
+) -> None:
+    driver = Driver(desk.append()).start()
+    driver.write(0, ("a", 1, "x"))
+    desk.query("DROP TABLE rows")
+    assert driver.start().write(0, ("a", 1, "x")) is Decision.WRITE
+    assert desk.query("SELECT key FROM rows") == [("a",)]

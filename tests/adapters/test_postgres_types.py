@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import secrets
 import struct
 import uuid
 from collections.abc import Iterator
@@ -310,3 +311,42 @@ def test_what_the_table_fills_in_itself_may_be_left_out(database: Database) -> N
     found = desk.query("SELECT n, key, at, value, twice, more, since > '2000-01-01' FROM rows")
     assert found == [(1, "a", Decimal(2**40), "x", "xx", None, True)]
     assert isinstance(desk.query("SELECT since FROM rows")[0][0], dt.datetime)
+
+
+ENCODINGS = {
+    "the role's": "ALTER ROLE holdfast SET client_encoding = 'LATIN1'",
+    "a variable's": "SELECT 1",
+    "the database's": "SELECT 1",
+}
+
+
+@pytest.mark.parametrize("whose", ENCODINGS)
+def test_text_keeps_its_characters_whatever_the_client_encoding_is(
+    database: Database, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    """A connection takes its encoding from the database, the role or libpq's environment."""
+    home = Desk(database)
+    dbname = "postgres"
+    if whose == "the database's":
+        dbname = f"latin{secrets.token_hex(4)}"
+        home.query(
+            f"CREATE DATABASE {dbname} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'"
+            " TEMPLATE template0"
+        )
+    elif whose == "a variable's":
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    desk = Desk(database, dbname=dbname)
+    home.query(ENCODINGS[whose])
+    try:
+        driver = Driver(desk.append()).start()
+        driver.write(0, ("k", 1, "café"))
+        if whose == "the database's":
+            with pytest.raises(SinkRefused, match="has no equivalent in encoding"):
+                driver.write(1, ("k", 2, "€"))
+    finally:
+        home.query("ALTER ROLE holdfast RESET client_encoding")
+    codes = "SELECT length(value), encode(convert_to(value, 'UTF8'), 'hex') FROM rows"
+    assert desk.query(codes) == [(4, "café".encode().hex())]
+    driver.sink._table.close()  # noqa: SLF001  nobody may be connected to a database that is dropped
+    if dbname != "postgres":
+        home.query(f"DROP DATABASE {dbname} WITH (FORCE)")

@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import decimal
+import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -267,6 +268,76 @@ def test_what_the_sink_holds_is_told_once_spark_runs(
     assert opened(append(server)).last_written() == told
 
 
+def test_a_table_that_is_dropped_between_two_starts_of_a_driver_gets_its_batches_again(
+    server: Server, spark: SparkSession
+) -> None:
+    """A run starts its query again after a failure, with the same epoch."""
+    sink = opened(append(server))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    server.query('DROP TABLE "rows"')
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    assert sink.write(batch(0), two(spark, 0)) is Decision.WRITE
+    assert ids(server) == [0, 1]
+
+
+def test_an_older_driver_that_comes_late_makes_no_table_and_forgets_nothing(
+    server: Server, spark: SparkSession
+) -> None:
+    newer = opened(append(server))
+    newer.prepare(replace(LIFE, epoch=Epoch(2)), two(spark, 0).schema, spark)
+    newer.write(batch(0, epoch=2), two(spark, 0))
+    server.query('DROP TABLE "rows"')
+    for late in (LIFE, replace(LIFE, epoch=Epoch(2), location="/elsewhere")):
+        with pytest.raises(DriverFenced):
+            opened(append(server)).prepare(late, two(spark, 0).schema, spark)
+    assert "rows" not in server.tables()
+    assert server.query("SELECT epoch, batch FROM holdfast_ledger") == [(2, 0)]
+
+
+@contextlib.contextmanager
+def blinded(server: Server, table: str) -> Iterator[Output]:
+    """Give an append as a user who may write to every table, and read all of them but one."""
+    change = server.administrate if server.is_mariadb else server.query
+    place = "serving" if server.is_mariadb else "public"
+    secret = f"'{os.environ['HOLDFAST_TEST_PASSWORD']}'"
+    if server.is_mariadb:
+        change(f"CREATE USER writer IDENTIFIED BY {secret}")
+        change("GRANT CREATE, INSERT, UPDATE ON serving.* TO writer")
+    else:
+        change(f"CREATE ROLE writer LOGIN PASSWORD {secret}")
+        change("GRANT ALL ON SCHEMA public TO writer")
+    for name in server.tables():
+        rights = "INSERT, UPDATE" if name == table else "SELECT, INSERT, UPDATE, DELETE"
+        change(f"GRANT {rights} ON {place}.{name} TO writer")
+    try:
+        yield sinks.jdbc_append(server.url, "rows", user="writer", password=PASSWORD)
+    finally:
+        if not server.is_mariadb:
+            change("DROP OWNED BY writer")
+        change(f"DROP {'USER' if server.is_mariadb else 'ROLE'} writer")
+
+
+@pytest.mark.parametrize("table", ["rows", "holdfast_ledger"])
+def test_a_table_that_may_not_be_read_is_not_taken_for_a_missing_one(
+    server: Server, spark: SparkSession, table: str
+) -> None:
+    sink = opened(append(server))
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    sink.write(batch(0), two(spark, 0))
+    newer = replace(LIFE, epoch=Epoch(2))
+    with blinded(server, table) as output:
+        blind = opened(output)
+        with pytest.raises(SinkRefused, match=r"(?i)denied"):
+            blind.prepare(newer, two(spark, 0).schema, spark)
+        with pytest.raises(SinkRefused, match=r"(?i)denied"):
+            blind.last_written()
+    assert server.query("SELECT epoch, batch FROM holdfast_ledger") == [(1, 0)]
+    sink.prepare(newer, two(spark, 0).schema, spark)
+    assert sink.write(batch(0, epoch=2), two(spark, 0)) is Decision.SKIP
+    assert ids(server) == [0, 1]
+
+
 @pytest.fixture
 def own_mariadb(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -463,6 +534,47 @@ def test_a_server_that_lets_values_through_is_told_not_to(
         )
     held = own_mariadb.query("SELECT id, text, UNIX_TIMESTAMP(at) * 1000000 FROM `rows`")
     assert held == [(1, "good", 1_782_907_200_000_001)]
+
+
+SHORT_TYPES = {
+    "tinytext": 255,
+    "text": 65_535,
+    "tinyblob": 255,
+    "blob": 65_535,
+    "varbinary(300)": 300,
+}
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_mariadb_cuts_no_text_and_no_blob(
+    own_mariadb: Server, spark: SparkSession, kind: str
+) -> None:
+    """In INSERT ... SELECT even a strict server keeps the length modulo 2^8 or 2^16."""
+    types = list(SHORT_TYPES) if kind == "append" else ["text"]
+    defined = ", ".join(f"c{n} {short}" for n, short in enumerate(types))
+    own_mariadb.query(f"CREATE TABLE `rows` (id bigint PRIMARY KEY, {defined})")
+
+    def sized(*sizes: int) -> DataFrame:
+        values = (
+            f"CAST(repeat('x', {size}) AS {'BINARY' if 'b' in short else 'STRING'}) AS c{n}"
+            for n, (short, size) in enumerate(zip(types, sizes, strict=True))
+        )
+        return spark.sql(f"SELECT 1L AS id, {', '.join(values)}")
+
+    most = [SHORT_TYPES[short] for short in types]
+    sink = opened(append(own_mariadb) if kind == "append" else keyed(own_mariadb))
+    sink.prepare(LIFE, sized(*most).schema, spark)
+    if kind == "upsert":
+        sink.write(batch(0), sized(*most))
+    for n, short in enumerate(types):
+        longer = [*most[:n], SHORT_TYPES[short] + 1, *most[n + 1 :]]
+        with pytest.raises(
+            SinkRefused, match=rf"too long for `c{n}`, which takes {SHORT_TYPES[short]} bytes"
+        ):
+            sink.write(batch(1 if kind == "upsert" else 0), sized(*longer))
+    sink.write(batch(1 if kind == "upsert" else 0), sized(*most))
+    lengths = ", ".join(f"OCTET_LENGTH(c{n})" for n in range(len(types)))
+    assert own_mariadb.query(f"SELECT {lengths} FROM `rows`") == [tuple(most)]
 
 
 UNSAFE_TABLES = {

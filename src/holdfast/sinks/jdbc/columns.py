@@ -90,6 +90,8 @@ class Found:
     type: str
     scale: int | None
     length: int | None
+    octets: int | None
+    """The most bytes that a text or a binary value may have, where the database may cut it."""
     digits: int | None
     charset: str | None
     collation: str | None

@@ -24,6 +24,9 @@ _LOCKED_STATES = ("55P03", "57014")
 _LOCKED_CODES = (1205, 1969, 3024)
 # Also what passes in the server: no room, no memory, a lock, a stop, a standby that is read-only.
 _AWAY = ("08", "25006", "40", "53", "55", "57", "58", "70100", "HY000", "HYT", "XX")
+# No such table: PostgreSQL's states (the schema may be missing too), MariaDB's number.
+_MISSING_STATES = ("42P01", "3F000")
+_MISSING_CODE = 1146
 _AWAY_CLASSES = ("Transient", "Timeout", "Connection")
 
 
@@ -78,7 +81,7 @@ class Connection:
             finally:
                 statement.close()
         except Py4JJavaError as error:
-            if _is_away(error):
+            if not _is_missing(error):  # without the right to read it, nobody knows what it holds
                 raise
             return None
 
@@ -175,6 +178,14 @@ def _is_away(error: Py4JJavaError) -> bool:
         return False
     state, name = str(java.getSQLState() or ""), str(java.getClass().getName())
     return state.startswith(_AWAY) or any(part in name for part in _AWAY_CLASSES)
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    """Whether the database says that there is no such table, and not that it refuses to tell."""
+    java = _sql_exception(error)
+    if java is None:
+        return False
+    return str(java.getSQLState()) in _MISSING_STATES or int(java.getErrorCode()) == _MISSING_CODE
 
 
 def is_locked(error: Py4JJavaError) -> bool:

@@ -8,6 +8,7 @@ The row is locked by every transaction that writes a batch, and by every driver 
 waits for the other, and who comes second sees what the first left.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -83,14 +84,18 @@ class Ledger:
     def forget(self, connection: Connection, life: Life) -> None:
         """Where the table is missing, before it is made: the new one holds no batch of the old.
 
-        An older driver that comes late must not forget what a newer one has written since.
+        An older driver that comes late must not forget what a newer one has written since, nor make
+        a table for it: raises DriverFenced. The same driver may start its query more than once.
         """
         if connection.columns(self._ledger) is None:
             return
+        rows = connection.execute(self._look(lock=False), *self._key)
+        if rows:
+            _require_newest(rows[0], life)
         q = self._dialect.quoted
         noted = ("batch", "digest", "offsets", "rows", "written_at")
         nothing = ", ".join(f"{q(name)} = NULL" for name in noted)
-        older = f"{self._ours} AND {q('epoch')} < ?"
+        older = f"{self._ours} AND {q('epoch')} <= ?"
         connection.execute(f"UPDATE {self._ledger} SET {nothing} {older}", *self._key, life.epoch)
 
     def fence(self, connection: Connection, life: Life) -> None:
@@ -99,9 +104,7 @@ class Ledger:
             self._begin(connection)
         with connection.transaction():
             row = connection.execute(self._look(lock=True), *self._key, locks=True)[0]
-            epoch, location = Epoch(int(row[0] or 0)), row[1]
-            if epoch > life.epoch or (epoch == life.epoch and location != life.location):
-                raise contract.fenced(life, epoch)
+            _require_newest(row, life)
             q = self._dialect.quoted
             connection.execute(
                 f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ?,"
@@ -202,6 +205,13 @@ class Ledger:
             f" {q('rows')} {d.whole} NOT NULL, {q('written_at')} {d.time} NOT NULL,"
             f" PRIMARY KEY ({q('job')}, {q('generation')}, {q('output')}, {q('batch')})){d.storage}"
         )
+
+
+def _require_newest(row: Sequence[Value], life: Life) -> None:
+    """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
+    epoch, location = Epoch(int(row[0] or 0)), row[1]
+    if epoch > life.epoch or (epoch == life.epoch and location != life.location):
+        raise contract.fenced(life, epoch)
 
 
 def _parse(text: Value) -> "Json | Unknown":

@@ -103,8 +103,8 @@ class MariaDb:
         """Return the columns of a table."""
         rows = connection.execute(
             "SELECT COLUMN_NAME, DATA_TYPE, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,"
-            " DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE,"
-            " COLUMN_DEFAULT, EXTRA, COALESCE(GENERATION_EXPRESSION, '')"
+            " CHARACTER_OCTET_LENGTH, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME,"
+            " IS_NULLABLE, COLUMN_DEFAULT, EXTRA, COALESCE(GENERATION_EXPRESSION, '')"
             f" FROM information_schema.COLUMNS WHERE {_ITS_TABLE} ORDER BY ORDINAL_POSITION",
             *(place.schema or "", place.table, place.table),
         )
@@ -114,6 +114,7 @@ class MariaDb:
                 type=str(kind),
                 scale=dialect.number(scale) if kind in ("decimal", "float", "double") else None,
                 length=dialect.number(length),
+                octets=dialect.number(octets),
                 digits=dialect.number(digits),
                 charset=None if charset is None else str(charset),
                 collation=None if collation is None else str(collation),
@@ -122,8 +123,8 @@ class MariaDb:
                 computed=bool(generated),
                 counts="auto_increment" in str(extra),
             )
-            for name, kind, scale, length, digits, charset, collation, nullable, default, extra,
-            generated in rows
+            for name, kind, scale, length, octets, digits, charset, collation, nullable, default,
+            extra, generated in rows
         ]  # fmt: skip
 
     def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:

@@ -97,6 +97,7 @@ class PostgreSql:
                 type=str(kind),
                 scale=dialect.number(scale) if kind == "numeric" else None,
                 length=dialect.number(length),
+                octets=None,  # PostgreSQL refuses a value that is too long
                 digits=dialect.number(digits),
                 charset=None,
                 collation=None,

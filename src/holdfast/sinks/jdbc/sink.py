@@ -22,7 +22,7 @@ import contextlib
 import hashlib
 import secrets
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -197,18 +197,7 @@ class JdbcSink:
         self, connection: Connection, staging: str, columns: Sequence[Column]
     ) -> None:
         """Raise for what the database would change without an error: blanks cut, nulls replaced."""
-        checks: list[tuple[str, str]] = []
-        for column in columns:
-            name, value = self._quoted(column), self._dialect.move(column)
-            if not column.found.nullable:
-                checks.append((f"{name} IS NULL", f"a null in `{column.found.name}`"))
-            if column.most is not None:
-                longer = f"CHAR_LENGTH({name}) > {column.most}"
-                said = f"a text too long for `{column.found.name}`, which takes {column.most}"
-                checks.append((longer, f"{said} characters"))
-            if column.kind in _TIMES:
-                unread = f"{name} IS NOT NULL AND {value} IS NULL"
-                checks.append((unread, f"a date or time out of the range of `{column.found.name}`"))
+        checks = [check for column in columns for check in self._checks(column)]
         if not checks:
             return
         counted = ", ".join(f"MAX(CASE WHEN {check} THEN 1 ELSE 0 END)" for check, _ in checks)
@@ -220,6 +209,22 @@ class JdbcSink:
                     hint="mend or drop the value in the job's function; nothing of the batch was"
                     " written",
                 )
+
+    def _checks(self, column: Column) -> Iterator[tuple[str, str]]:
+        """Yield the conditions under which a staged value would change, and what each one means."""
+        found, name = column.found, self._quoted(column)
+        if not found.nullable:
+            yield f"{name} IS NULL", f"a null in `{found.name}`"
+        if column.most is not None:
+            longer = f"a text too long for `{found.name}`, which takes {column.most} characters"
+            yield f"CHAR_LENGTH({name}) > {column.most}", longer
+        if found.octets is not None and column.kind in (Kind.TEXT, Kind.BYTES):
+            # INSERT ... SELECT of MariaDB cuts long texts and blobs even in strict mode.
+            longer = f"a value too long for `{found.name}`, which takes {found.octets} bytes"
+            yield f"OCTET_LENGTH({name}) > {found.octets}", longer
+        if column.kind in _TIMES:
+            unread = f"{name} IS NOT NULL AND {self._dialect.move(column)} IS NULL"
+            yield unread, f"a date or time out of the range of `{found.name}`"
 
     def _statements(
         self, connection: Connection, staging: str, columns: Sequence[Column]

@@ -52,6 +52,7 @@ class Server:
             connection = psycopg.connect(
                 self.connection,
                 autocommit=True,
+                client_encoding="utf8",  # rows are sent in it, whatever role and variables say
                 prepare_threshold=None,  # a pooler in between may change the server's process
                 connect_timeout=_CONNECT_SECONDS,
                 application_name=application,

@@ -125,8 +125,15 @@ class Ledger:
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
-    def forget(self, connection: psycopg.Connection) -> None:
-        """Inside the transaction that makes the table: it holds no batch of the one before it."""
+    def forget(self, connection: psycopg.Connection, life: Life) -> None:
+        """Inside the transaction that makes the table: it holds no batch of the one before it.
+
+        An older driver that comes late must not forget what a newer one has written since: raises
+        DriverFenced, and the table that it made is rolled back.
+        """
+        row = self._row(connection, _LOCK)
+        if row is not None:
+            _require_newest(row, life)
         for statement in _FORGET:
             self._execute(connection, statement)
 
@@ -135,10 +142,8 @@ class Ledger:
         who: dict[str, str | int] = {"epoch": life.epoch, "location": life.location}
         self._execute(connection, _FIRST, who)
         row = self._row(connection, _LOCK)
-        if row is not None and (
-            row[0] > life.epoch or (row[0] == life.epoch and row[1] != life.location)
-        ):
-            raise contract.fenced(life, Epoch(row[0]))
+        if row is not None:
+            _require_newest(row, life)
         self._execute(connection, _TAKE_OVER, who)
 
     def standing(self, connection: psycopg.Connection, *, lock: bool) -> Standing:
@@ -202,6 +207,12 @@ class Ledger:
 def _among_values(name: sql.Identifier) -> sql.SQL:
     """A name in a statement that has values: there a `%` stands for one, even inside a name."""
     return sql.SQL(name.as_string().replace("%", "%%"))
+
+
+def _require_newest(row: psycopg.rows.TupleRow, life: Life) -> None:
+    """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
+    if row[0] > life.epoch or (row[0] == life.epoch and row[1] != life.location):
+        raise contract.fenced(life, Epoch(row[0]))
 
 
 def _replaced(recorded: str, now: str) -> bool:

@@ -140,7 +140,7 @@ class LedgeredTable:
                 for table in self._ledger.tables:
                     self._require_durable(connection, table)
                 if made:
-                    self._ledger.forget(connection)
+                    self._ledger.forget(connection, life)
             self._fence(connection, life)
             staging.sweep(connection, self._place(()), life.epoch)
 
