@@ -21,7 +21,7 @@ from holdfast.sinks.delta.newest import Rule
 
 pytestmark = pytest.mark.spark
 
-CASES = 12
+CASES = 8
 LONG_CASES = 500
 
 

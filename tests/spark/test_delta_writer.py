@@ -420,7 +420,7 @@ class Losing:
         return self._store.read(path, last=last)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_holdfast_writes_what_spark_writes(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     twins = Twins(spark, draw_case(seed), tmp_path)
     twins.write()
