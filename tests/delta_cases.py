@@ -14,6 +14,11 @@ from random import Random
 
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""Settings of Spark for tables of a few rows."""
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "Europe/Berlin")
 PLAIN_NAMES = ("a", "b", "Mixed", "_day", ".x", "snake_case", "long_" + "n" * 40, "1st", "a.b", "é")
 ODD_NAMES = (
@@ -114,9 +119,12 @@ def draw_schema(
     return T.StructType(fields)
 
 
-def draw_partitioning(draw: Random, schema: T.StructType, most: int = 2) -> tuple[str, ...]:
+def draw_partitioning(
+    draw: Random, schema: T.StructType, most: int = 2, *, binary: bool = False
+) -> tuple[str, ...]:
     """Return partition columns: atomic ones, and never all columns."""
-    kinds = (T.ArrayType, T.MapType, T.StructType, T.BinaryType)
+    nested = (T.ArrayType, T.MapType, T.StructType)
+    kinds = nested if binary else (*nested, T.BinaryType)
     able = [f.name for f in schema.fields if not isinstance(f.dataType, kinds)]
     most = min(most, len(able), len(schema.fields) - 1)
     return tuple(draw.sample(able, draw.randint(0, most)))
@@ -156,7 +164,8 @@ def draw_value(draw: Random, kind: T.DataType) -> object:  # noqa: C901, PLR0911
             whole = draw.choice([0, 1, -1, most, -most, draw.randint(-most, most)])
             return Decimal(whole).scaleb(-kind.scale, _EXACT)
         case T.CharType() | T.VarcharType():
-            return "".join(draw.choices(string.ascii_letters, k=draw.randint(0, kind.length)))
+            most = kind.length + draw.choice([0] * 30 + [1])  # now and then too long by one
+            return "".join(draw.choices(string.ascii_letters, k=draw.randint(0, most)))
         case T.StringType():
             return draw.choice(_TEXTS)
         case T.BinaryType():

@@ -23,10 +23,6 @@ from tests import delta_cases
 
 Row = tuple[object, ...]
 SERIAL = "serial_no"
-_QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +244,7 @@ def run_case(
     spark: SparkSession, path: Path, case: MergeCase, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
-    settings = {**_QUICK, "spark.sql.session.timeZone": case.zone}
+    settings = {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}
     before = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -18,13 +18,14 @@ from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import Epoch
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import DeltaAppendSink, executors, merge_by_spark
+from holdfast.sinks.delta import DeltaAppendSink, executors, merge, merge_by_spark, parquet
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.newest import Rule
 
 pytestmark = pytest.mark.spark
 
-CASES = 12
+CASES = 8
 LONG_CASES = 500
 
 
@@ -373,3 +374,56 @@ def test_names_of_any_spelling(
         given = spark.createDataFrame([(newest, number, 0, 0, 0, 0, 0)], rows)
         assert merger.write(number, given) is Decision.WRITE
     assert held(spark, path) == [(0, 0, 0, 0, 0, 1, 3)]
+
+
+@pytest.mark.parametrize("aside", [True, False])
+@pytest.mark.parametrize("newest", [None, "at"])
+def test_a_merge_whose_file_was_lost_is_not_passed_over(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    aside: bool,  # noqa: FBT001
+    newest: str | None,
+) -> None:
+    """Aside, the merge is not committed; in place, the stream stops and says so."""
+    force(monkeypatch, Verdict.LARGE)
+    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: not aside)
+    case = case_of("k long, at long", keys=("k",), newest=newest)
+    merger = Merger(tmp_path / "table", case)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    rows = spark.createDataFrame([(n, n) for n in range(4)], case.rows)
+    assert merger.write(0, rows) is Decision.WRITE
+    read_back = parquet.read_back
+    expected = RowsMiscounted if aside else SinkRefused
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "read_back", lambda *given: read_back(*given)[1:])
+        with pytest.raises(expected, match="rows, its files hold"):
+            merger.write(1, rows.selectExpr("k + 2 AS k", "at + 1 AS at"))
+    if aside:
+        assert held(spark, tmp_path / "table") == [(n, n) for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "newest", "reason"),
+    [
+        ({}, None, ""),
+        ({"num_source_rows": 3}, None, "the merge read 3"),
+        ({"num_output_rows": 5}, None, "wrote 5 rows"),
+        ({"num_target_rows_updated": 1, "num_output_rows": 5}, None, "added or replaced 3"),
+        ({"num_target_rows_updated": 1, "num_output_rows": 5}, "at", ""),
+    ],
+)
+def test_what_delta_rs_says_of_a_merge_has_to_add_up(
+    said: dict[str, int], newest: str | None, reason: str
+) -> None:
+    told = {
+        "num_source_rows": 4,
+        "num_target_rows_inserted": 2,
+        "num_target_rows_updated": 2,
+        "num_target_rows_copied": 2,
+        "num_output_rows": 6,
+    }
+    rule = Rule(keys=("k",), newest=newest, ties=(), texts=(), by_driver=True)
+    found = merge._find_loss(told | said, 4, rule)  # noqa: SLF001
+    assert reason in found
+    assert bool(reason) == bool(found)

@@ -7,7 +7,7 @@ the limit of restarts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ _SINK = (
     "DELTA_FAILED_TO_MERGE_FIELDS",
     "DELTA_INVALID_PROTOCOL_VERSION",
     "DELTA_METADATA_MISMATCH",
+    "DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
     "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
     "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
     "DELTA_UNSUPPORTED_FEATURES_FOR_READ",
@@ -93,6 +94,24 @@ def conditions(error: BaseException) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_named(error)))
     except (Py4JError, OSError):  # the JVM is gone
         return ()
+
+
+def parameters(error: BaseException, name: str) -> Mapping[str, str]:
+    """Return what Spark says about a condition of an exception or its causes, by its own names."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+
+    try:
+        java = _java(error)
+        for _ in range(_DEEPEST):
+            if java is None:
+                break
+            if _condition(java) == name:
+                said = java.getMessageParameters()
+                return {str(key): str(said[key]) for key in said}
+            java = java.getCause()
+    except (Py4JError, OSError):  # the JVM is gone
+        pass
+    return {}
 
 
 def _named(error: BaseException | None) -> Iterator[str]:

@@ -17,12 +17,18 @@ from holdfast.sinks.delta.layout import Layout, read_layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.parquet import AddedFile
-from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_VIOLATIONS = (
+    "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+    "DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
+    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+)
+_CALLING = "An error occurred while calling "
 _CODEC = "spark.sql.parquet.compression.codec"
 
 
@@ -52,7 +58,11 @@ class DeltaAppendSink:
         self._ledgered.require_fit(schema, evolve=self._sink.evolve)
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
-        """Create the table if there is none, and fence older drivers by a commit."""
+        """Create the table if there is none, and fence older drivers by a commit.
+
+        What a write would refuse about the columns is refused here, before a batch is planned.
+        """
+        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
         self._ledgered.prepare(life, schema, spark)
         head = self._evolve(self._ledgered.log.head(), schema, spark)
         executors.require_zone(head, spark, self._sink.path)
@@ -113,21 +123,19 @@ class DeltaAppendSink:
         return self._ledgered.log.head()
 
     def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
-        from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+        """Let Delta's own transaction write and commit what the table asks more for."""
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415  only where Spark runs
+        from pyspark.errors import PySparkException  # noqa: PLC0415
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
-        said = ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version)
+        transaction = executors.AppTransaction(
+            app_id=self._ledgered.app_id,
+            version=ledger.pack(batch.life.epoch, batch.id),
+            said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version),
+        )
         try:
-            with executors.spell_instants_in_utc(head, rows) as held:
-                (
-                    held.write.format("delta")
-                    .mode("append")
-                    .option("txnAppId", self._ledgered.app_id)
-                    .option("txnVersion", ledger.pack(batch.life.epoch, batch.id))
-                    .option("userMetadata", said)
-                    .save(urls.for_spark(self._sink.path))
-                )
-        except PySparkException as error:
+            executors.append(self._ledgered.store, self._sink.path, head, rows, transaction)
+        except (PySparkException, Py4JJavaError) as error:
             raise refused(self._sink.path, error) from error
         return self._ledgered.verify(batch)
 
@@ -138,17 +146,45 @@ def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUn
     Its error may be one of the query, too, which runs while the rows are written: a function that
     failed, an executor that was lost, storage that did not answer. Those pass.
     """
-    if any(name.startswith("DELTA_CONCURRENT") for name in spark_failure.conditions(error)):
+    names = spark_failure.conditions(error)
+    if any(name.startswith("DELTA_CONCURRENT") for name in names):
         return contract.contended(path)
-    said = str(error).strip()
-    reason = said.splitlines()[0] if said else type(error).__name__
+    for name in names:
+        if name in _VIOLATIONS:
+            return _violated(path, name, spark_failure.parameters(error, name))
+    said = _first_line(error)
     if spark_failure.is_lasting(error):
         return SinkRefused(
-            f"expected to write to the Delta table `{path}`, found: {reason}",
+            f"expected to write to the Delta table `{path}`, found: {said}",
             hint="start with `--debug` for the whole error",
         )
     return SinkUnavailable(
-        f"expected to write to the Delta table `{path}`, found: {reason}",
+        f"expected to write to the Delta table `{path}`, found: {said}",
         hint="let the batch run again; if the error comes back, start with `--debug` to see all"
         " of it",
     )
+
+
+def _violated(path: str, name: str, said: Mapping[str, str]) -> SinkRefused:
+    """Name the rule that a row breaks, and never the row's values."""
+    column, rule = said.get("columnName", "?"), said.get("constraintName", "?")
+    expression = said.get("expr", said.get("expression", "?"))
+    match name:
+        case "DELTA_EXCEED_CHAR_VARCHAR_LIMIT":
+            found = f"a text is too long: `{expression}` does not hold"
+        case "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES":
+            found = f"a row breaks the rule `{rule}` of the table: `{expression}` does not hold"
+        case _:
+            found = f"a row has no value for the column `{column}`, which must not be null"
+    return SinkRefused(
+        f"Cannot write to the Delta table `{path}`: {found}",
+        hint="change or drop such rows in the job's function, or change the table's rule with"
+        " Spark SQL; then start again. Nothing of the batch was written",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    """Return what Spark said; Py4J puts the name of a method before it."""
+    lines = [line.removeprefix(": ") for line in str(error).strip().splitlines()]
+    said = lines[1:2] if lines[0:1] and lines[0].startswith(_CALLING) else lines[:1]
+    return said[0] if said else type(error).__name__

@@ -1,19 +1,22 @@
-"""Rows -> files of the table, by Delta's own writer on the executors, without its commit.
+"""Rows -> files of the table, by Delta's own writer on the executors.
 
 Delta's transaction writes the files and returns what a commit says of them: names, sizes and
 partition values come from the tasks that wrote, not from a look into a folder. The commit is
-holdfast's own, since it must be conditional and carry the ledger.
+holdfast's own, since it must be conditional and carry the ledger. Where the table asks more of a
+writer than holdfast does, the same transaction makes the commit, after the same count.
 
 Rows are counted by the plan itself while it runs, and by the footers of the files afterwards.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from holdfast.errors import SinkContended, SinkRefused
+from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.sinks import caching
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
@@ -24,7 +27,7 @@ from holdfast.storage import Folder, urls
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COUNT = "holdfast_rows"
+_COUNT_SECONDS = 120
 _ZONE = "spark.sql.session.timeZone"
 _UTC = frozenset({"UTC", "Etc/UTC"})
 # The footers have the statistics already; Delta's writer would compute them once more, which took
@@ -32,23 +35,101 @@ _UTC = frozenset({"UTC", "Etc/UTC"})
 _STATISTICS = "spark.databricks.delta.stats.collect"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppTransaction:
+    """What a commit says of the job's ledger: whose, how far, and the ledger itself."""
+
+    app_id: str
+    version: int
+    said: str
+
+
 def write_files(
     store: Folder, path: str, head: Head, rows: "DataFrame", layout: Layout
 ) -> tuple[list[AddedFile], int]:
     """Write the rows; return the files as storage holds them, and how many rows the plan had."""
+    transaction = _start(rows.sparkSession, path, head)
+    with settings(rows.sparkSession, {_STATISTICS: "false"}):
+        actions, frame, count = _write(transaction, head, rows)
+    produced = frame.queryExecution().observedMetrics().apply(count.name()).getLong(0)
+    return parquet.read_back(store, path, _read_actions(actions), layout), int(produced)
+
+
+def append(
+    store: Folder, path: str, head: Head, rows: "DataFrame", transaction: AppTransaction
+) -> None:
+    """Write the rows, count them, and let Delta's transaction commit them with the ledger.
+
+    Writes nothing where the table has this batch or a newer one of the job already.
+    """
+    opened = _start(rows.sparkSession, path, head)
+    if opened.txnVersion(transaction.app_id) >= transaction.version:
+        return
+    actions, _, count = _write(opened, head, rows)
+    files = parquet.read_back(store, path, _read_actions(actions), Layout())
+    parquet.require_rows(path, files, _await_count(path, count))
+    classes = rows.sparkSession._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
+    assert classes is not None  # noqa: S101  a session that runs has one
+    nothing = classes.scala.Option.empty()
+    ledger = classes.org.apache.spark.sql.delta.actions.SetTransaction(
+        transaction.app_id, transaction.version, classes.scala.Option.empty()
+    )
+    by = opened.metadata().partitionColumns()
+    known = [
+        classes.org.apache.spark.sql.SaveMode.Append,
+        classes.scala.Option.apply(by),
+        nothing,
+        classes.scala.Option.apply(transaction.said),
+    ]
+    kind = getattr(classes.org.apache.spark.sql.delta, "DeltaOperations$Write")
+    taken = _count_parameters(opened, kind)
+    operation = kind(*known, *([nothing] * (taken - len(known))))
+    opened.commit(actions.appended(ledger), operation)
+
+
+def _count_parameters(transaction, kind) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return how many values this version of Delta makes the class of; newer ones take more."""
+    loader = transaction.getClass().getClassLoader()
+    constructor = loader.loadClass(kind._fqn).getConstructors()[0]  # noqa: SLF001
+    return int(constructor.getParameterCount())
+
+
+def _start(spark: "SparkSession", path: str, head: Head):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    """Start a transaction of Delta's on the table as it is now, a Java object."""
+    log = delta_log(spark, path)
+    transaction = log.startTransaction()
+    _require_same_table(spark, path, head, log, transaction.snapshot())
+    return transaction
+
+
+def _write(transaction, head: Head, rows: "DataFrame"):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the files; return Delta's actions for them, the plan and its count, Java objects."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
 
-    spark = rows.sparkSession
-    with spell_instants_in_utc(head, rows) as held, settings(spark, {_STATISTICS: "false"}):
-        counted = held.observe(_COUNT, F.count(F.lit(1)).alias("rows"))
-        frame = counted._jdf  # noqa: SLF001  PySpark does not pass Delta's writer on
-        log = delta_log(spark, path)
-        transaction = log.startTransaction()
-        _require_same_table(spark, path, head, log, transaction.snapshot())
+    classes = rows.sparkSession._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
+    count = classes.org.apache.spark.sql.Observation()  # type: ignore[union-attr]
+    none = classes.org.apache.spark.api.python.PythonUtils.toSeq([])  # type: ignore[union-attr]
+    with spell_instants_in_utc(head, rows) as held:
+        every = F.count(F.lit(1)).alias("rows")._jc  # noqa: SLF001
+        frame = held._jdf.observe(count, every, none)  # noqa: SLF001
         actions = transaction.writeFiles(frame)
-    written = [_read_action(actions.apply(index).json()) for index in range(actions.size())]
-    produced = int(frame.queryExecution().observedMetrics().apply(_COUNT).getLong(0))
-    return parquet.read_back(store, path, written, layout), produced
+    return actions, frame, count
+
+
+def _await_count(path: str, count) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return how many rows the plan had, which Spark reports a moment after the write.
+
+    The plan itself does not know where Delta has computed columns of the table into it.
+    """
+    ends = time.monotonic() + _COUNT_SECONDS
+    while (found := count.getRowOrEmpty()).isEmpty():
+        if time.monotonic() > ends:
+            raise SinkUnavailable(
+                f"Cannot commit the batch to the Delta table `{path}`: Spark did not report within"
+                f" {_COUNT_SECONDS} seconds how many rows the batch has",
+                hint="let the batch run again; nothing of it was written",
+            )
+    return int(found.get().getLong(0))
 
 
 def _require_same_table(  # type: ignore[no-untyped-def]
@@ -133,10 +214,12 @@ def settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]
             spark.conf.set(key, value)
 
 
-def _read_action(text: str) -> WrittenFile:
-    added = json.loads(text)["add"]
-    return WrittenFile(
-        path=unquote(added["path"]),
-        size=added["size"],
-        partition_values=added["partitionValues"],
-    )
+def _read_actions(actions) -> list[WrittenFile]:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return the files that Delta's actions name."""
+    added = [json.loads(actions.apply(index).json())["add"] for index in range(actions.size())]
+    return [
+        WrittenFile(
+            path=unquote(one["path"]), size=one["size"], partition_values=one["partitionValues"]
+        )
+        for one in added
+    ]

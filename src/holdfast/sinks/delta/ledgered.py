@@ -70,6 +70,7 @@ class LedgeredTable:
         added = {field.name for field in schema.missing_columns(rows, there)} if evolve else set()
         known = type(rows)([field for field in rows.fields if field.name not in added])
         schema.fitting(known, there, self.place.path)
+        schema.require_not_null(rows, there, self.place.path)
 
     def prepare(self, life: Life, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""

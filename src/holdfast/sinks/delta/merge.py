@@ -26,7 +26,7 @@ from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import batch_size, caching, contract
 from holdfast.sinks.batch_size import BatchSize, Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, merge_by_spark, newest
+from holdfast.sinks.delta import executors, merge_by_spark, merged_rows, newest
 from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -182,7 +182,7 @@ class DeltaMergeSink:
         self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table, rule: Rule
     ) -> None:
         keys = [f"({_sql('s', k)} IS NOT DISTINCT FROM {_sql('t', k)})" for k in rule.keys]
-        (
+        said = (
             table.merge(
                 rows,
                 predicate=" AND ".join(keys),
@@ -195,6 +195,9 @@ class DeltaMergeSink:
             .when_not_matched_insert_all()
             .execute()
         )
+        reason = _find_loss(said, rows.num_rows, rule)
+        if reason:
+            raise merged_rows.refuse_committed(self._sink.path, batch, reason)
 
     def _ambiguous(self) -> SinkRefused:
         return SinkRefused(
@@ -202,6 +205,16 @@ class DeltaMergeSink:
             " once, and no column says which row is newer",
             hint='declare it: `delta_merge(path, keys=[…], newest="event_time")`',
         )
+
+
+def _find_loss(said: Mapping[str, int], given: int, rule: Rule) -> str:
+    """Return how what delta-rs says of the rows of a merge does not add up, or nothing."""
+    if said["num_source_rows"] != given:
+        return f"the batch had {given} rows, the merge read {said['num_source_rows']}"
+    changed = said["num_target_rows_inserted"] + said["num_target_rows_updated"]
+    if said["num_output_rows"] != changed + said["num_target_rows_copied"]:
+        return f"the merge wrote {said['num_output_rows']} rows, of which it changed {changed}"
+    return merged_rows.find_gap(given, changed, rule)
 
 
 def _has_plain_paths(table: deltalake.DeltaTable) -> bool:

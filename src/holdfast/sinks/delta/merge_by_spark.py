@@ -23,7 +23,7 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch
 from holdfast.sinks import batch_size, contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, ledger, log, newest, parquet
+from holdfast.sinks.delta import executors, ledger, log, merged_rows, newest, parquet
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.append import refused
 from holdfast.sinks.delta.layout import Layout
@@ -75,11 +75,29 @@ def _merge_in_place(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", ru
         _TXN_VERSION: str(ledger.pack(batch.life.epoch, batch.id)),
         _USER_METADATA: ledger.of_batch(batch, ledgered.app_id, decided_on=head.version),
     }
+    before = ledgered.log.head().version
     with _set(spark, settings):
-        _execute(spark, ledgered.place.path, rows, rule)
+        changed = _execute(spark, ledgered.place.path, rows, rule)
     decision = ledgered.verify(batch)
-    metrics = ledgered.current().history(1)[0].get("operationMetrics")
-    return _merged(decision, metrics)
+    lines = _find_commit(ledgered, batch, before)
+    reason = merged_rows.find_loss(ledgered, "", lines, changed, rule)
+    if reason:
+        raise merged_rows.refuse_committed(ledgered.place.path, batch, reason)
+    return _merged(decision, merged_rows.read_metrics(lines))
+
+
+def _find_commit(
+    ledgered: LedgeredTable, batch: Batch, before: int
+) -> Sequence[Mapping[str, Mapping[str, object]]]:
+    """Return the actions of the batch's own commit: other writers may have committed since."""
+    wanted = ledgered.app_id, ledger.pack(batch.life.epoch, batch.id)
+    for version in range(ledgered.log.head().version, before, -1):
+        data = ledgered.store.read(log.path(version))
+        lines = [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
+        said = [line["txn"] for line in lines if "txn" in line]
+        if any((one["appId"], one["version"]) == wanted for one in said):
+            return lines
+    return []
 
 
 def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
@@ -92,19 +110,21 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
         tables.require_mergeable(ledgered.place, head.table, rows.sparkSession)
         folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
         _clone(ledgered, folder, head, rows.sparkSession)
-        _execute(rows.sparkSession, f"{ledgered.place.path.rstrip('/')}/{folder}", rows, rule)
+        clone = f"{ledgered.place.path.rstrip('/')}/{folder}"
+        changed = _execute(rows.sparkSession, clone, rows, rule)
         data = ledgered.store.read(f"{folder}/{log.path(1)}")
         lines = [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
         if ledgered.log.head().version > head.version:
             continue  # others may have removed files that the merge has removed, too
-        infos = [line["commitInfo"] for line in lines if "commitInfo" in line]
-        metrics = infos[0].get("operationMetrics") if infos else None
         require_plain_files(ledgered.place.path, lines)
+        reason = merged_rows.find_loss(ledgered, f"{folder}/", lines, changed, rule)
+        if reason:
+            raise parquet.miscounted(ledgered.place.path, reason)
         actions = list(_translate(ledgered, folder, lines, rows.sparkSession))
-        _require_stored(ledgered, actions, metrics)
+        _require_stored(ledgered, actions, merged_rows.read_metrics(lines))
         if ledgered.log.commit_merge(head, batch, actions):
             ledgered.checkpoint_log(head.version + 1, head.table)
-            return _merged(Decision.WRITE, metrics)
+            return _merged(Decision.WRITE, merged_rows.read_metrics(lines))
     raise contract.contended(ledgered.place.path)
 
 
@@ -222,8 +242,10 @@ def _set(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(setting)
 
 
-def _execute(spark: "SparkSession", path: str, rows: "DataFrame", rule: Rule) -> None:
+def _execute(spark: "SparkSession", path: str, rows: "DataFrame", rule: Rule) -> int:
+    """Merge, and return how many rows the merge says that it has added or replaced."""
     from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     # Named one by one: with `*` Spark wants every column of the table.
@@ -240,21 +262,21 @@ def _execute(spark: "SparkSession", path: str, rows: "DataFrame", rule: Rule) ->
             if newer
             else merging.whenMatchedUpdate(set=columns)
         )
-        updating.whenNotMatchedInsert(values=columns).execute()
-    except PySparkException as error:
+        said = updating.whenNotMatchedInsert(values=columns).execute().collect()
+        return int(said[0]["num_affected_rows"])
+    except (PySparkException, Py4JJavaError) as error:
         if KEY_TWICE in str(error):
             raise KeyTwice from None
         raise refused(path, error) from error
 
 
-def _merged(decision: Decision, metrics: object) -> Merged:
+def _merged(decision: Decision, metrics: Mapping[str, int]) -> Merged:
     """What the commit says of the rows.
 
     A merge does not say how many bytes its rows take in memory: that is guessed from their number
     and from what was written, and never too low.
     """
-    said = metrics if isinstance(metrics, dict) else {}
-    rows = int(said.get("numSourceRows", batch_size.SMALL_ROWS + 1))
-    stored = int(said.get("numTargetBytesAdded", 0))
+    rows = metrics.get("numSourceRows", batch_size.SMALL_ROWS + 1)
+    stored = metrics.get("numTargetBytesAdded", 0)
     size = max(rows * batch_size.GUESSED_BYTES_PER_ROW, stored * batch_size.EXPANSION)
     return Merged(decision=decision, rows=rows, size=size)

@@ -79,7 +79,7 @@ def require_rows(table: str, files: Sequence[AddedFile], produced: int) -> None:
     """Raise where the files to be committed hold fewer or more rows than the plan produced."""
     found = sum(file.rows for file in files)
     if found != produced:
-        raise _miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
+        raise miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
 
 
 def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> AddedFile:
@@ -91,14 +91,15 @@ def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> Ad
         footer = pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError) as error:
         reason = f"`{file.path}` was written with {file.size} bytes and cannot be read"
-        raise _miscounted(table, reason) from error
+        raise miscounted(table, reason) from error
     if (size := store.size(file.path)) != file.size:
         reason = f"`{file.path}` was written with {file.size} bytes and has {size}"
-        raise _miscounted(table, reason)
+        raise miscounted(table, reason)
     return _action(file.path, file.size, file.partition_values, footer, layout)
 
 
-def _miscounted(table: str, reason: str) -> RowsMiscounted:
+def miscounted(table: str, reason: str) -> RowsMiscounted:
+    """Return the error of a batch that is not committed because its rows are not all there."""
     return RowsMiscounted(
         f"Cannot commit the batch to the Delta table `{table}`: {reason}",
         hint="let the batch run again; nothing of it was written",

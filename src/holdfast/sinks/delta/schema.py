@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
+_EXPLICIT = "delta.identity.allowExplicitInsert"
 _FILLED = ("delta.generationExpression", "delta.identity", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
@@ -86,6 +87,12 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
                 f" {field.dataType.simpleString()}, found {own.dataType.simpleString()}",
                 hint=f"cast `{own.name}` in the job's function",
             )
+        if (field.metadata or {}).get(_EXPLICIT) is False:
+            raise SchemaMismatch(
+                f"expected rows without the column `{field.name}` of the Delta table `{path}`,"
+                " which numbers its rows itself, found it among them",
+                hint=f"drop `{own.name}` in the job's function",
+            )
         columns[own.name] = field.name
     return columns
 
@@ -102,19 +109,35 @@ def _shape(kind: object) -> object:
 
 
 def require_optional(rows: "StructType", table: "StructType", path: str) -> None:
-    """Raise SchemaMismatch where the rows lack a column that the table cannot leave empty."""
+    """Raise SchemaMismatch where the rows lack a column that a merge cannot leave empty."""
+    require_not_null(rows, table, path)
+    for field in _lacking(rows, table):
+        if _is_filled(field):
+            raise _lacks(field, path, "which the table fills by a rule")
+
+
+def require_not_null(rows: "StructType", table: "StructType", path: str) -> None:
+    """Raise SchemaMismatch where the rows lack a column that must not be null."""
+    for field in _lacking(rows, table):
+        if not field.nullable and not _is_filled(field):
+            raise _lacks(field, path, "which must not be null")
+
+
+def _lacking(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
     given = {field.name.lower() for field in rows.fields}
-    for field in table.fields:
-        if field.name.lower() in given:
-            continue
-        filled = [key for key in field.metadata or {} if key.startswith(_FILLED)]
-        if filled or not field.nullable:
-            why = "which the table fills by a rule" if filled else "which must not be null"
-            raise SchemaMismatch(
-                f"expected column `{field.name}` of the Delta table `{path}`, {why}, among the"
-                " rows, found it missing",
-                hint=f"add `{field.name}` to the job's result",
-            )
+    return tuple(field for field in table.fields if field.name.lower() not in given)
+
+
+def _is_filled(field: "StructField") -> bool:
+    return any(key.startswith(_FILLED) for key in field.metadata or {})
+
+
+def _lacks(field: "StructField", path: str, why: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"expected column `{field.name}` of the Delta table `{path}`, {why}, among the"
+        " rows, found it missing",
+        hint=f"add `{field.name}` to the job's result",
+    )
 
 
 def arrow_schema(table: deltalake.DeltaTable, columns: tuple[str, ...]) -> pa.Schema:
