@@ -357,13 +357,20 @@ def test_the_log_gets_a_checkpoint_as_often_as_the_table_says(
         " TBLPROPERTIES ('delta.checkpointInterval' = '3')"
     )
     driver = Appending(path, rows, SMALL)  # version 1
-    for number in range(2):
+    for number in range(5):
         driver.put(number, rows)
+        version = number + 2
+        if version % 3 == 0:
+            await_checkpoint(path, version)
+
+
+def await_checkpoint(path: Path, version: int) -> None:
+    """Wait until the table's log has a checkpoint of the version."""
+    last = path / "_delta_log/_last_checkpoint"
     deadline = time.monotonic() + 60
-    while not (path / "_delta_log/_last_checkpoint").exists():
+    while not (last.exists() and json.loads(last.read_text())["version"] == version):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert json.loads((path / "_delta_log/_last_checkpoint").read_text())["version"] == 3
 
 
 # what a storage can do to a file of a batch before the commit names it

@@ -166,6 +166,9 @@ def checkpoint(spark: "SparkSession", path: str) -> None:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
+        # Delta asks for the session of the thread; without one it only writes a warning.
+        session = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
+        session.setActiveSession(spark._jsparkSession)  # noqa: SLF001
         log = executors.delta_log(spark, path)
         log.startTransaction()  # looks at the newest commit
         log.checkpoint()
