@@ -1,6 +1,6 @@
 """Rows -> files of a Delta table: what was written is read back, also from awkward partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import deltalake
@@ -11,7 +11,7 @@ from tests.adapters.delta_driving import Driver
 
 from holdfast.errors import RowsMiscounted
 from holdfast.sinks.delta import parquet, partitions
-from holdfast.sinks.delta.layout import Layout
+from holdfast.sinks.delta.layout import Layout, read_layout
 from holdfast.sinks.delta.parquet import AddedFile, WrittenFile
 from holdfast.storage import open_store
 
@@ -128,3 +128,26 @@ def test_a_lost_file_is_refused(tmp_path: Path, lose: Callable[[Path], object]) 
     lose(tmp_path / files[1].path)
     with pytest.raises(RowsMiscounted, match=r"b\.parquet"):
         parquet.read_back(open_store(str(tmp_path)), "t", files, Layout())
+
+
+@pytest.mark.parametrize(
+    ("properties", "by"),
+    [
+        ({}, ()),
+        ({"delta.dataSkippingStatsColumns": "`a.b`"}, ()),
+        ({"delta.dataSkippingStatsColumns": "a"}, ()),
+        ({"delta.dataSkippingNumIndexedCols": "1"}, ()),
+        ({}, ("a.b",)),
+    ],
+)
+def test_a_dotted_path_of_two_columns_has_no_statistics(
+    tmp_path: Path, properties: Mapping[str, str], by: tuple[str, ...]
+) -> None:
+    """A Parquet footer has the path only: readers would skip files by the wrong column."""
+    columns = pa.schema(
+        [("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())])), ("c", pa.int64())]
+    )
+    table = deltalake.DeltaTable.create(
+        str(tmp_path), columns, partition_by=list(by), configuration=dict(properties)
+    )
+    assert "a.b" not in read_layout(table, "snappy").indexed

@@ -219,3 +219,23 @@ def test_a_dot_in_a_columns_name_is_no_struct() -> None:
     assert said["maxValues"].get("a.b") in (None, 99)
     reverse = described(pa.table({"a": pa.array([{"b": 1}]), "a.b": pa.array([99])}), 1000)
     assert reverse["maxValues"].get("a") in (None, {"b": 1})
+
+
+@pytest.mark.parametrize("mark", ["legacyDateTime", "legacyINT96"])
+def test_dates_and_time_stamps_of_the_old_calendar_have_no_bounds(mark: str) -> None:
+    """Spark marks files whose days it counted by the Julian calendar; the footer has those days."""
+    table = pa.table(
+        {
+            "day": pa.array([dt.date(1500, 2, 20), None]),
+            "at": pa.array([dt.datetime(1500, 2, 20), None], pa.timestamp("us")),  # noqa: DTZ001
+            "instant": pa.array(
+                [dt.datetime(1500, 2, 20, tzinfo=dt.UTC), None], pa.timestamp("us", "UTC")
+            ),
+            "n": pa.array([1, 2]),
+        }
+    ).replace_schema_metadata({f"org.apache.spark.{mark}": ""})
+    footers: list[pq.FileMetaData] = []
+    pq.write_table(table, io.BytesIO(), metadata_collector=footers)
+    found = json.loads(stats.of_file(footers[0], Layout(indexed=indexed(table.schema))))
+    assert (found["minValues"], found["maxValues"]) == ({"n": 1}, {"n": 2})
+    assert found["nullCount"] == {"day": 1, "at": 1, "instant": 1, "n": 0}

@@ -452,3 +452,28 @@ def test_holdfast_writes_what_spark_writes_for_an_hour(spark: SparkSession, tmp_
             raise AssertionError(f"{case}: {error}") from error
         twin_totals.add_case("append", time.monotonic() - started)
         shutil.rmtree(home)
+
+
+OLD_CALENDAR = {
+    "days": {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"},
+    "int96": {"spark.sql.parquet.outputTimestampType": "INT96"},
+    "int96 of the old calendar": {
+        "spark.sql.parquet.outputTimestampType": "INT96",
+        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+    },
+}
+
+
+@pytest.mark.parametrize("chosen", OLD_CALENDAR.values(), ids=OLD_CALENDAR)
+def test_rows_of_early_dates_are_found_whatever_calendar_wrote_them(
+    spark: SparkSession, tmp_path: Path, chosen: dict[str, str]
+) -> None:
+    """Bounds of the old calendar would make readers skip the file."""
+    rows = spark.sql(
+        "SELECT 1L AS id, date'1500-02-20' AS day, timestamp'1500-02-20 01:02:03Z' AS at"
+    )
+    with settings(spark, chosen):
+        Appending(tmp_path / "t", rows, LARGE).put(0, rows)
+    found = read(spark, tmp_path / "t")
+    assert found.where("day = date'1500-02-20'").count() == 1
+    assert found.where("at = timestamp'1500-02-20 01:02:03Z'").count() == 1

@@ -5,6 +5,7 @@ Which columns have statistics, how the files are compressed, how often the log h
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,8 +39,9 @@ _QUOTED = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 class Layout:
     """How files of the table are to be written.
 
-    `indexed` maps the dotted path of a column to its parts; a dotted path that two columns share
-    is left out. `plain` says that the driver's own Parquet writer can do all that is asked.
+    `indexed` maps the dotted path of a column to its parts; a dotted path that two columns of the
+    table share is left out, because a Parquet footer does not say which of the two it means.
+    `plain` says that the driver's own Parquet writer can do all that is asked.
     """
 
     indexed: Mapping[str, Path] = field(default_factory=dict)
@@ -61,7 +63,7 @@ def read_layout(table: deltalake.DeltaTable, session_codec: str) -> Layout:
         key.startswith(_FILE_PROPERTIES) and value != "false" for key, value in properties.items()
     )
     return Layout(
-        indexed=_by_dotted_path(_indexed(fields, properties)),
+        indexed=_by_dotted_path(_indexed(fields, properties), list(_leaves(schema["fields"]))),
         text_length=_number(properties.get("delta.dataSkippingStringPrefixLength"), _TEXT_LENGTH),
         compression=_CODECS.get(codec, "SNAPPY"),
         # Spark may turn bytes that are not UTF-8 into another text than pyarrow.
@@ -95,9 +97,10 @@ def _leaves(fields: object, above: Path = ()) -> Iterator[Path]:
             yield path
 
 
-def _by_dotted_path(paths: Sequence[Path]) -> dict[str, Path]:
-    dotted = [".".join(path) for path in paths]
-    return {name: path for name, path in zip(dotted, paths, strict=True) if dotted.count(name) == 1}
+def _by_dotted_path(indexed: Sequence[Path], every: Sequence[Path]) -> dict[str, Path]:
+    counts = Counter(".".join(path) for path in every)
+    dotted = {".".join(path): path for path in indexed}
+    return {name: path for name, path in dotted.items() if counts[name] == 1}
 
 
 def _split(text: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Parquet footers -> the statistics that Delta readers skip files by.
 
 Bounds must hold, not be exact: a long text's maximum is cut and raised, a time stamp's maximum
-is rounded up to the millisecond, and a column whose bounds are not safe to say has none.
+is rounded up to the millisecond, and a column whose bounds are not safe to say has none. Such are
+dates and time stamps that Spark wrote in the old calendar: the footer has their old numbers.
 """
 
 import datetime as dt
@@ -18,6 +19,8 @@ _HIGHEST = "\U0010ffff"
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 998_999)  # noqa: DTZ001  compared without a zone
 
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
 Tree = dict[str, "Json | Tree"]
 
 
@@ -26,8 +29,9 @@ def of_file(footer: pq.FileMetaData, layout: Layout) -> str:
     low: Tree = {}
     high: Tree = {}
     nulls: Tree = {}
+    old_calendar = any(key in (footer.metadata or {}) for key in _OLD_CALENDAR)
     for index, path in _columns(footer, layout):
-        bounds = _bounds(footer, index, layout.text_length)
+        bounds = _bounds(footer, index, layout.text_length, old_calendar=old_calendar)
         if bounds is None:
             continue
         minimum, maximum, null_count = bounds
@@ -54,7 +58,9 @@ def _columns(footer: pq.FileMetaData, layout: Layout) -> Iterator[tuple[int, tup
             yield index, layout.indexed[column.path]
 
 
-def _bounds(footer: pq.FileMetaData, index: int, length: int) -> tuple[Json, Json, int] | None:
+def _bounds(
+    footer: pq.FileMetaData, index: int, length: int, *, old_calendar: bool
+) -> tuple[Json, Json, int] | None:
     lows: list[object] = []
     highs: list[object] = []
     nulls = 0
@@ -73,6 +79,8 @@ def _bounds(footer: pq.FileMetaData, index: int, length: int) -> tuple[Json, Jso
                 bounded = False  # a time outside of Python's years, a text that is not UTF-8
         elif statistics.null_count != column.num_values:
             bounded = False
+    if old_calendar and any(isinstance(value, dt.date) for value in lows):
+        bounded = False
     if not bounded or not lows:
         return None, None, nulls
     return _lowest(lows, length), _highest(highs, length), nulls
