@@ -1,15 +1,25 @@
 """Rows and ledger change in one durable step, or the PostgreSQL sink does not start."""
 
 import secrets
+from collections.abc import Callable
+from functools import partial
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import sql
-from tests.adapters.postgres_driving import Desk, Driver
+from tests.adapters.postgres_driving import SCHEMA, TYPES, Desk, Driver, Rows
 
-from holdfast.errors import SchemaMismatch, SinkRefused, SinkUnavailable
+from holdfast.errors import (
+    HoldfastError,
+    SchemaMismatch,
+    SinkBehind,
+    SinkRefused,
+    SinkUnavailable,
+)
 from holdfast.examples.database import Database
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.postgres import staging
 
 COLUMNS = "key text, at bigint, value text"
 LEDGER = """CREATE UNLOGGED TABLE holdfast_ledger (job text, generation bigint, output text,
@@ -167,3 +177,62 @@ def test_a_key_that_takes_different_texts_for_equal_is_refused(desk: Desk, exact
     desk.query(hidden)
     with pytest.raises(SinkRefused, match="key column `key`"):
         Driver(desk.upsert()).start()
+
+
+class Altered(Rows):
+    """Rows whose plan runs while somebody alters the table."""
+
+    def __init__(self, table: pa.Table, alter: Callable[[], object]) -> None:
+        super().__init__(table, SCHEMA)
+        self._alter = alter
+
+    def toArrow(self) -> pa.Table:  # noqa: D102, N802  Spark's name
+        self._alter()
+        return super().toArrow()
+
+
+# what is done to the table while the batch runs: the error that is right
+ALTERED: dict[str, type[HoldfastError]] = {
+    "ALTER TABLE rows ALTER COLUMN at TYPE double precision": SchemaMismatch,
+    "ALTER TABLE rows ALTER COLUMN at TYPE integer": SinkUnavailable,
+    "ALTER TABLE rows SET UNLOGGED": SinkRefused,
+    "ALTER TABLE rows RENAME TO old": SinkBehind,
+    "ALTER TABLE rows RENAME TO old; CREATE TABLE rows (LIKE old)": SinkBehind,
+}
+
+
+@pytest.mark.parametrize("done", ALTERED)
+def test_a_table_that_is_altered_while_a_batch_runs_gets_none_of_its_rows(
+    desk: Desk, done: str
+) -> None:
+    driver = Driver(desk.append()).start()
+    driver.write(0, ("a", 1, "x"))
+    given = pa.Table.from_pylist([{"key": "b", "at": 2, "value": "y"}], TYPES)
+    rows = Altered(
+        given,
+        partial(desk.query, done),
+    )
+    with pytest.raises(ALTERED[done]):
+        driver.sink.write(driver.batch(1), rows)  # type: ignore[arg-type]
+    assert desk.query(f"SELECT key FROM {'old' if 'old' in done else 'rows'}") == [("a",)]
+    assert desk.query("SELECT batch FROM holdfast_ledger") == [(0,)]
+
+
+def test_a_table_cannot_be_replaced_between_the_last_look_and_the_commit(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(desk.append()).start()
+    copy = staging.copy
+    refused: list[Exception] = []
+
+    def replace_first(*given: object) -> tuple[int, int]:
+        try:
+            desk.query("SET lock_timeout = 300; ALTER TABLE rows RENAME TO old")
+        except psycopg.errors.LockNotAvailable as error:
+            refused.append(error)
+        return copy(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(staging, "copy", replace_first)
+    assert driver.write(0, ("a", 1, "x")) is Decision.WRITE
+    assert len(refused) == 1
+    assert desk.query("SELECT key FROM rows") == [("a",)]

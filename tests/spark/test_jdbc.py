@@ -6,11 +6,13 @@ import decimal
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.jdbc_driving import KEY, LIFE, PASSWORD, Server, append, batch, connect, opened
 
@@ -117,6 +119,80 @@ def test_an_older_driver_is_fenced_inside_its_transaction(
     assert ids(server) == []
     with pytest.raises(DriverFenced):
         sink.prepare(LIFE, two(spark, 0).schema, spark)
+
+
+class AlteredWhileStaging(JdbcSink):
+    """A driver whose table somebody alters between its staging and its transaction."""
+
+    alter: Callable[[], object]
+
+    def _stage(self, staging: str, rows: DataFrame) -> int:
+        count = super()._stage(staging, rows)
+        self.alter()
+        return count
+
+
+# what is done to the table while the batch runs: the errors that are right
+ALTERED = {
+    "postgresql": {
+        'ALTER TABLE "rows" ALTER COLUMN v TYPE numeric(10,2)': SinkUnavailable,
+        'ALTER TABLE "rows" ALTER COLUMN v TYPE numeric(12,6)': SinkUnavailable,
+        'ALTER TABLE "rows" SET UNLOGGED': SinkRefused,
+    },
+    "mariadb": {
+        'ALTER TABLE "rows" MODIFY v decimal(10,2)': SinkUnavailable,
+        'ALTER TABLE "rows" MODIFY v decimal(12,6)': SinkUnavailable,
+        'ALTER TABLE "rows" ENGINE = MyISAM': SinkRefused,
+    },
+}
+
+
+def test_a_table_that_is_altered_while_a_batch_runs_gets_none_of_its_rows(
+    server: Server, spark: SparkSession
+) -> None:
+    rows = spark.sql("SELECT 1L AS id, CAST(1.2345 AS DECIMAL(10,4)) AS v")
+    for done, error in ALTERED["mariadb" if server.is_mariadb else "postgresql"].items():
+        server.clear()
+        sink = opened(append(server), AlteredWhileStaging)
+        sink.alter = partial(server.query, done)  # type: ignore[attr-defined]
+        sink.prepare(LIFE, rows.schema, spark)
+        with pytest.raises(error):
+            sink.write(batch(0), rows)
+        assert ids(server) == [], done
+
+
+class AlteredWhileMoving(JdbcSink):
+    """A driver whose table somebody tries to replace when its transaction has looked at it."""
+
+    alter: Callable[[], object]
+
+    def _statements(
+        self, connection: Connection, staging: str, columns: Sequence[Column]
+    ) -> list[str]:
+        self.alter()
+        return super()._statements(connection, staging, columns)
+
+
+def test_a_table_cannot_be_altered_between_the_last_look_and_the_commit(
+    server: Server, spark: SparkSession
+) -> None:
+    soon = "SET SESSION lock_wait_timeout = 1" if server.is_mariadb else "SET lock_timeout = 500"
+    refused: list[Exception] = []
+    sink = opened(append(server), AlteredWhileMoving)
+
+    def rename() -> None:
+        with contextlib.closing(Connection(spark, sink._address)) as other:  # noqa: SLF001
+            other.execute(soon)
+            try:
+                other.execute(f"ALTER TABLE {sink._table} RENAME TO old")  # noqa: SLF001
+            except Py4JJavaError as error:
+                refused.append(error)
+
+    sink.alter = rename  # type: ignore[attr-defined]
+    sink.prepare(LIFE, two(spark, 0).schema, spark)
+    assert sink.write(batch(0), two(spark, 0)) is Decision.WRITE
+    assert len(refused) == 1
+    assert ids(server) == [0, 1]
 
 
 HANGS, GO_ON = threading.Event(), threading.Event()

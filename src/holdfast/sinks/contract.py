@@ -189,6 +189,15 @@ def blocked(table: str, holders: Sequence[str]) -> SinkUnavailable:
     )
 
 
+def altered(batch: Batch, table: str) -> SinkUnavailable:
+    """Return the error of a batch whose table was altered while its plan ran."""
+    return SinkUnavailable(
+        f"cannot write batch {batch.id} to `{table}`: another session altered the table while the"
+        " batch ran",
+        hint="let the batch run again; nothing of it was written",
+    )
+
+
 def fenced(life: Life, epoch: Epoch) -> DriverFenced:
     """The error of a driver that learns of a newer one."""
     return DriverFenced(

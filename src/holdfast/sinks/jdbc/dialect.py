@@ -85,6 +85,10 @@ class Dialect(Protocol):
         """Return the columns of a table."""
         ...
 
+    def hold(self, connection: Connection, place: Place) -> None:
+        """Inside a transaction: let nobody alter or drop the table until it ends."""
+        ...
+
     def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
         ...

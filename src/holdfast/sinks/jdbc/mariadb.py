@@ -127,6 +127,10 @@ class MariaDb:
             extra, generated in rows
         ]  # fmt: skip
 
+    def hold(self, connection: Connection, place: Place) -> None:
+        """Inside a transaction: take the table's metadata lock, which keeps ALTER and DROP out."""
+        connection.execute(f"SELECT 1 FROM {self._quoted(place)} LIMIT 0", locks=True)
+
     def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
         found = connection.execute(

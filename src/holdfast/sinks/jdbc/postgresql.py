@@ -109,6 +109,11 @@ class PostgreSql:
             for name, kind, scale, length, digits, nullable, default, computed in rows
         ]
 
+    def hold(self, connection: Connection, place: Place) -> None:
+        """Inside a transaction: let nobody alter or drop the table until it ends."""
+        text = f"LOCK TABLE ONLY {self._quoted(place)} IN ROW EXCLUSIVE MODE"
+        connection.execute(text, locks=True)
+
     def check(
         self,
         connection: Connection,

@@ -4,7 +4,8 @@
     2  look at the table and its columns  a mismatch is found before a row is sent
     3  make a staging table               of types that take every value, named by epoch and batch
     4  Spark's JDBC writer fills it       each task commits on its own
-    5  begin; lock the ledger's row; decide again
+    5  begin; lock the table and the      a table that was altered since 2 makes the batch run again
+       ledger's row; decide and look again
     6  count and check the staged rows    a task that committed and was run again is found here
     7  move them, note the batch, commit  readers see the batch whole, with the ledger
 
@@ -100,10 +101,7 @@ class JdbcSink:
             if connection.columns(self._table) is None:
                 self._ledger.forget(connection, life)
                 self._create(connection, schema)
-            self._require_durable(connection, self._place)
-            columns = self._fit(connection, schema)
-            if isinstance(self._sink, JdbcUpsert):
-                self._dialect.require_key(connection, self._place, self._sink.keys, columns)
+            self._look(connection, schema)
             self._ledger.create(connection)
             for table in (LEDGER, HISTORY):
                 self._require_durable(
@@ -118,8 +116,7 @@ class JdbcSink:
         with connection.explained(self._sink.table):
             if self._decide(connection, batch, lock=False) is Decision.SKIP:
                 return Decision.SKIP
-            self._require_durable(connection, self._place)
-            columns = self._fit(connection, rows.schema)
+            columns = self._look(connection, rows.schema)
             staging = f"{self._prefix}{batch.life.epoch}_{batch.id}_{secrets.token_hex(4)}"
             quoted = self._words.quoted(*self._schema, staging)
             defined = ", ".join(f"{self._quoted(c)} {c.staged}" for c in columns)
@@ -162,8 +159,10 @@ class JdbcSink:
         count: int,
     ) -> Decision:
         with connection.transaction():
+            self._dialect.hold(connection, self._place)
             if self._decide(connection, batch, lock=True) is Decision.SKIP:
                 return Decision.SKIP
+            self._require_same(connection, batch, columns)
             found = connection.execute(f"SELECT COUNT(*) FROM {staging}")[0][0]
             if found != count:
                 raise self._staged_twice(batch, count, found)
@@ -174,6 +173,17 @@ class JdbcSink:
                     self._require_all(batch, count, moved)
             self._ledger.record(connection, batch, count)
         return Decision.WRITE
+
+    def _require_same(
+        self, connection: Connection, batch: Batch, columns: Sequence[Column]
+    ) -> None:
+        """Raise unless the table, now locked, is as it was when the rows were staged."""
+        self._require_durable(connection, self._place)
+        now = {column.name: column for column in self._dialect.look(connection, self._place)}
+        if any(now.get(column.found.name) != column.found for column in columns):
+            raise contract.altered(batch, self._sink.table)
+        if isinstance(self._sink, JdbcUpsert):
+            self._dialect.require_key(connection, self._place, self._sink.keys, columns)
 
     def _require_all(self, batch: Batch, count: int, moved: int) -> None:
         """Raise unless the table took every row, and no other."""
@@ -315,6 +325,14 @@ class JdbcSink:
         # In one statement: a driver that dies after it leaves a table that is as it should be.
         create = f"CREATE TABLE IF NOT EXISTS {self._table} ({defined}){self._words.storage}"
         connection.execute(create)
+
+    def _look(self, connection: Connection, schema: "StructType") -> tuple[Column, ...]:
+        """Return how the rows are written to the table as it is now; raises if it is unfit."""
+        self._require_durable(connection, self._place)
+        columns = self._fit(connection, schema)
+        if isinstance(self._sink, JdbcUpsert):
+            self._dialect.require_key(connection, self._place, self._sink.keys, columns)
+        return columns
 
     def _fit(self, connection: Connection, schema: "StructType") -> tuple[Column, ...]:
         """How the rows are written; raises where the table has no place for them."""

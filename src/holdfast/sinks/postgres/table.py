@@ -3,8 +3,9 @@
     1  look at the ledger                 skip what is there, stop where a newer driver was
     2  look at the table's columns        a mismatch is found before a row is sent
     3  stage the rows                     large batches: executors, each in tables of its own
-    4  begin; lock the ledger's row       a driver that starts waits here, and so do we
-    5  decide again, under the lock       the answer holds until the commit
+    4  begin; lock table and ledger row   a driver that starts waits here, and so do we
+    5  decide and look again              both answers hold until the commit; a table that was
+                                          altered since 2 makes the batch run again
     6  put the rows                       COPY from the driver, or move what was staged
     7  note the batch in the ledger
     8  commit                             rows and ledger become visible together
@@ -29,6 +30,7 @@ a higher epoch; it waits a little, then ends the older one's connections, which 
 
 import contextlib
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
@@ -96,6 +98,15 @@ class Rows(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A batch, and how its rows were going to be written when its plan began to run."""
+
+    batch: Batch
+    schema: "StructType"
+    fit: Fit
+
+
 class LedgeredTable:
     """One table and one ledger row, which change in one transaction."""
 
@@ -134,8 +145,7 @@ class LedgeredTable:
         with self._explained():
             with connection.transaction():
                 made = self._create(connection, schema)
-                self._require_durable(connection, self.identifier)
-                self._rows.fitting(connection, schema, self._found(connection))
+                self._look(connection, schema)
                 self._ledger.create(connection)
                 for table in self._ledger.tables:
                     self._require_durable(connection, table)
@@ -156,15 +166,15 @@ class LedgeredTable:
                 decision = self._decide(connection, batch, lock=False)
             if decision is Decision.SKIP:
                 return Decision.SKIP
-            self._require_durable(connection, self.identifier)
-            fit = self._rows.fitting(connection, rows.schema, self._found(connection))
+            fit = self._look(connection, rows.schema)
             selected = fit.select(rows)
+            planned = Planned(batch=batch, schema=rows.schema, fit=fit)
             if self._size.small(batch, selected):
                 return self._write_collected(
-                    connection, batch, fit, self._size.collected(batch, selected)
+                    connection, planned, self._size.collected(batch, selected)
                 )
             staged = staging.by_executors(self._place(fit.columns), batch, selected)
-            return self._write_staged(connection, batch, fit, staged)
+            return self._write_staged(connection, planned, staged)
 
     def close(self) -> None:
         """End the connection."""
@@ -172,24 +182,24 @@ class LedgeredTable:
         self._ending()
 
     def _write_collected(
-        self, connection: psycopg.Connection, batch: Batch, fit: Fit, rows: pa.Table
+        self, connection: psycopg.Connection, planned: Planned, rows: pa.Table
     ) -> Decision:
         with connection.transaction():
-            if self._decide_locked(connection, batch) is Decision.SKIP:
+            if self._decide_locked(connection, planned) is Decision.SKIP:
                 return Decision.SKIP
-            count = self._rows.put(connection, fit.columns, rows)
-            self._ledger.record(connection, batch, count)
+            count = self._rows.put(connection, planned.fit.columns, rows)
+            self._ledger.record(connection, planned.batch, count)
         return Decision.WRITE
 
     def _write_staged(
-        self, connection: psycopg.Connection, batch: Batch, fit: Fit, staged: list[Staged]
+        self, connection: psycopg.Connection, planned: Planned, staged: list[Staged]
     ) -> Decision:
-        count = sum(one.rows for one in staged)
+        count, batch = sum(one.rows for one in staged), planned.batch
         with connection.transaction():
-            if self._decide_locked(connection, batch) is Decision.SKIP:
+            if self._decide_locked(connection, planned) is Decision.SKIP:
                 return Decision.SKIP
             self._require_all(connection, batch, staged)
-            self._rows.move(connection, fit.columns, staged)
+            self._rows.move(connection, planned.fit.columns, staged)
             self._ledger.record(connection, batch, count)
         self._size.saw(batch, count, sum(one.size for one in staged))
         with contextlib.suppress(psycopg.Error):  # what is left now is swept another time
@@ -216,20 +226,43 @@ class LedgeredTable:
             batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
         )
 
-    def _decide_locked(self, connection: psycopg.Connection, batch: Batch) -> Decision:
-        """Lock the ledger's row, but do not wait for ever; later locks may take their time."""
+    def _decide_locked(self, connection: psycopg.Connection, planned: Planned) -> Decision:
+        """Lock the table and the ledger's row, but do not wait for ever; then look at both again.
+
+        Later locks may take their time.
+        """
         try:
             with connection.transaction():
                 connection.execute(f"SET LOCAL lock_timeout = {_WRITE_LOCK_MS}")
-                decision = self._decide(connection, batch, lock=True)
+                self._hold(connection)
+                decision = self._decide(connection, planned.batch, lock=True)
         except pg.LockNotAvailable:
             raise self._blocked(connection) from None
         connection.execute("SET LOCAL lock_timeout TO DEFAULT")
+        if decision is Decision.WRITE and self._look(connection, planned.schema) != planned.fit:
+            raise contract.altered(planned.batch, self.name)
         return decision
 
+    def _hold(self, connection: psycopg.Connection) -> None:
+        """Let nobody alter, rename or drop the table until the transaction ends."""
+        lock = sql.SQL("LOCK TABLE ONLY {} IN ROW EXCLUSIVE MODE").format(self.identifier)
+        try:
+            with connection.transaction():
+                connection.execute(lock)
+        except (pg.UndefinedTable, pg.InvalidSchemaName):
+            return  # the ledger says what that means
+
+    def _look(self, connection: psycopg.Connection, schema: "StructType") -> Fit:
+        """Return how the rows are written to the table as it is now; raises if it is unfit."""
+        self._require_durable(connection, self.identifier)
+        return self._rows.fitting(connection, schema, self._found(connection))
+
     def _blocked(self, connection: psycopg.Connection) -> SinkUnavailable:
-        holders = connection.execute(_HOLDERS, (self._ledger.tables[0].as_string(),)).fetchall()
-        return contract.blocked(self.name, [str(holder) for (holder,) in holders])
+        found: dict[str, None] = {}
+        for table in (self._ledger.tables[0], self.identifier):
+            holders = connection.execute(_HOLDERS, (table.as_string(),)).fetchall()
+            found |= {str(holder): None for (holder,) in holders}
+        return contract.blocked(self.name, list(found))
 
     def _require_durable(self, connection: psycopg.Connection, table: sql.Identifier) -> None:
         found = connection.execute(_DURABLE, (table.as_string(),)).fetchall()
