@@ -30,8 +30,10 @@ from holdfast.model.definition import Output
 from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink
+from holdfast.sinks.jdbc.address import Address
 from holdfast.sinks.jdbc.columns import Column
 from holdfast.sinks.jdbc.connection import Connection
+from holdfast.sinks.jdbc.mariadb import MariaDb
 
 pytestmark = pytest.mark.spark
 
@@ -235,6 +237,29 @@ def test_a_driver_that_hangs_in_its_transaction_is_ended(
     with pytest.raises(DriverFenced):
         old.write(batch(0), two(spark, 0))
     assert ids(server) == [0, 1]
+
+
+def test_a_job_of_the_same_name_in_another_database_is_not_ended(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    """User locks are the server's, not the database's."""
+    own_mariadb.administrate("CREATE DATABASE other")
+    own_mariadb.administrate("GRANT ALL ON other.* TO holdfast")
+    try:
+        url = own_mariadb.url.replace("/serving", "/other")
+        there = Address(url=url, user=own_mariadb.user, password=PASSWORD, options=())
+        here = replace(there, url=own_mariadb.url)
+        with contextlib.ExitStack() as stack:
+            first, second, third, heir = (
+                stack.enter_context(contextlib.closing(Connection(spark, address)))
+                for address in (here, there, there, there)
+            )
+            for older in (first, second, third):
+                MariaDb().enter(older, "hf_job_1")
+            MariaDb().end_older(heir, "hf_job_", Epoch(1), Epoch(2))
+            assert [one.alive() for one in (first, second, third)] == [True, False, False]
+    finally:
+        own_mariadb.administrate("DROP DATABASE other")
 
 
 def test_a_session_that_holds_the_ledger_is_named(
