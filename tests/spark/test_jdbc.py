@@ -698,6 +698,20 @@ def test_upsert(server: Server, spark: SparkSession, kind: str) -> None:
     ]
 
 
+def test_the_newest_text_is_the_same_within_a_batch_and_against_the_table(
+    server: Server, spark: SparkSession
+) -> None:
+    """Spark orders texts by bytes; a database orders them by a collation."""
+    collation = "utf8mb4_general_ci" if server.is_mariadb else '"C"'
+    server.query(f'CREATE TABLE "rows" (id bigint PRIMARY KEY, n varchar(9) COLLATE {collation})')
+    sink = opened(keyed(server, "n"))
+    rows = spark.createDataFrame([(1, "a"), (1, "B"), (2, "a")], "id LONG, n STRING")
+    sink.prepare(LIFE, rows.schema, spark)
+    sink.write(batch(0), rows)
+    sink.write(batch(1), spark.createDataFrame([(2, "B")], rows.schema))
+    assert server.query('SELECT id, n FROM "rows" ORDER BY id') == [(1, "a"), (2, "a")]
+
+
 def test_a_key_twice_with_nothing_to_tell_them_apart(server: Server, spark: SparkSession) -> None:
     sink = opened(upsert(server, None))
     rows = spark.createDataFrame([(1, 1, "a"), (1, 2, "b")], "k LONG, version LONG, note STRING")

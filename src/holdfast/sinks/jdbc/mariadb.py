@@ -227,7 +227,7 @@ class MariaDb:
         staged = f"(SELECT {typed} FROM {rows.staging}) AS s"
         same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
         changes = ", ".join(f"t.{column} = s.{column}" for column in rows.others)
-        newer = dialect.newer(rows.newest, "s", "t")
+        newer = dialect.newer(rows, "s", "t", "CAST({} AS BINARY)")
         update = f"UPDATE {rows.table} AS t JOIN {staged} ON {same} SET {changes}"
         absent = f"NOT EXISTS (SELECT 1 FROM {rows.table} AS t WHERE {same})"
         insert = f"INSERT INTO {rows.table} ({names}) SELECT {names} FROM {staged} WHERE {absent}"
