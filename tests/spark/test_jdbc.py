@@ -32,8 +32,10 @@ from holdfast.model.definition import Output
 from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink
+from holdfast.sinks.jdbc.address import Address
 from holdfast.sinks.jdbc.columns import Column
 from holdfast.sinks.jdbc.connection import Connection
+from holdfast.sinks.jdbc.mariadb import MariaDb
 
 pytestmark = pytest.mark.spark
 
@@ -237,6 +239,29 @@ def test_a_driver_that_hangs_in_its_transaction_is_ended(
     with pytest.raises(DriverFenced):
         old.write(batch(0), two(spark, 0))
     assert ids(server) == [0, 1]
+
+
+def test_a_job_of_the_same_name_in_another_database_is_not_ended(
+    own_mariadb: Server, spark: SparkSession
+) -> None:
+    """User locks are the server's, not the database's."""
+    own_mariadb.administrate("CREATE DATABASE other")
+    own_mariadb.administrate("GRANT ALL ON other.* TO holdfast")
+    try:
+        url = own_mariadb.url.replace("/serving", "/other")
+        there = Address(url=url, user=own_mariadb.user, password=PASSWORD, options=())
+        here = replace(there, url=own_mariadb.url)
+        with contextlib.ExitStack() as stack:
+            first, second, third, heir = (
+                stack.enter_context(contextlib.closing(Connection(spark, address)))
+                for address in (here, there, there, there)
+            )
+            for older in (first, second, third):
+                MariaDb().enter(older, "hf_job_1")
+            MariaDb().end_older(heir, "hf_job_", Epoch(1), Epoch(2))
+            assert [one.alive() for one in (first, second, third)] == [True, False, False]
+    finally:
+        own_mariadb.administrate("DROP DATABASE other")
 
 
 def test_a_session_that_holds_the_ledger_is_named(
@@ -718,6 +743,20 @@ def test_upsert(server: Server, spark: SparkSession, kind: str) -> None:
         (3, "said"),
         (4, "newest of the batch" if newest else "added"),
     ]
+
+
+def test_the_newest_text_is_the_same_within_a_batch_and_against_the_table(
+    server: Server, spark: SparkSession
+) -> None:
+    """Spark orders texts by bytes; a database orders them by a collation."""
+    collation = "utf8mb4_general_ci" if server.is_mariadb else '"C"'
+    server.query(f'CREATE TABLE "rows" (id bigint PRIMARY KEY, n varchar(9) COLLATE {collation})')
+    sink = opened(keyed(server, "n"))
+    rows = spark.createDataFrame([(1, "a"), (1, "B"), (2, "a")], "id LONG, n STRING")
+    sink.prepare(LIFE, rows.schema, spark)
+    sink.write(batch(0), rows)
+    sink.write(batch(1), spark.createDataFrame([(2, "B")], rows.schema))
+    assert server.query('SELECT id, n FROM "rows" ORDER BY id') == [(1, "a"), (2, "a")]
 
 
 def test_a_key_twice_with_nothing_to_tell_them_apart(server: Server, spark: SparkSession) -> None:

@@ -50,6 +50,7 @@ WHERE l.relation = to_regclass({0}) AND l.granted AND l.pid <> pg_backend_pid()
 END_OLDER = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE starts_with(application_name, {0}) AND pid <> pg_backend_pid()
+  AND datname = current_database()
   AND substr(application_name, length({0}) + 1) ~ '^[0-9]+$'
   AND substr(application_name, length({0}) + 1)::bigint < {1}"""
 _WHY = {

@@ -32,6 +32,7 @@ class Upsert:
     values: Sequence[str]
     keys: Sequence[str]
     newest: str | None
+    newest_is_text: bool
 
     @property
     def others(self) -> list[str]:
@@ -133,11 +134,16 @@ def require_not_null(
             )
 
 
-def newer(column: str | None, given: str, there: str) -> str:
-    """Return the condition by which a given row replaces the one that is there; or nothing."""
-    if column is None:
+def newer(rows: Upsert, given: str, there: str, by_bytes: str) -> str:
+    """Return the condition by which a given row replaces the one that is there; or nothing.
+
+    Spark orders texts by their bytes when it picks the newest row of a batch; so must the database.
+    """
+    if rows.newest is None:
         return ""
-    return f"{there}.{column} IS NULL OR {given}.{column} > {there}.{column}"
+    form = by_bytes if rows.newest_is_text else "{}"
+    mine, its = (form.format(f"{row}.{rows.newest}") for row in (given, there))
+    return f"{there}.{rows.newest} IS NULL OR {mine} > {its}"
 
 
 def number(value: Value) -> int | None:

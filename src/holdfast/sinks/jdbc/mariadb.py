@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from py4j.protocol import Py4JJavaError
 
-from holdfast.errors import SinkRefused
+from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model.ids import Epoch
 from holdfast.sinks.jdbc import dialect
 from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
@@ -13,6 +13,7 @@ from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
 
 _LOOK_BACK = 100
+_MARKS = 16
 _STRICT = (
     "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
     "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -21,6 +22,8 @@ _ITS_TABLE = (
     "TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE())"
     " AND BINARY TABLE_NAME = IF(@@lower_case_table_names = 1, LOWER(?), ?)"
 )
+# User locks are the server's: without the database, jobs of one name would end one another.
+_TAG = "SHA2(CONCAT(DATABASE(), '/', ?), 224)"
 _EXACT = ("utf8mb4_nopad_bin", "binary")
 _TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 
@@ -97,7 +100,13 @@ class MariaDb:
             f" foreign_key_checks = 1, sql_safe_updates = 0,"
             f" idle_transaction_timeout = {dialect.IDLE_SECONDS}"
         )
-        connection.execute("SELECT GET_LOCK(?, 1)", tag)
+        for number in range(_MARKS):  # an earlier session of this driver may still have its mark
+            if connection.execute(f"SELECT GET_LOCK({_TAG}, 0)", f"{tag}/{number}") == [(1,)]:
+                return
+        raise SinkUnavailable(
+            f"cannot mark the session as `{tag}`: {_MARKS} sessions of this driver have its marks",
+            hint="end the sessions that an earlier failure left; the batch runs again",
+        )
 
     def look(self, connection: Connection, place: Place) -> list[Found]:
         """Return the columns of a table."""
@@ -231,7 +240,7 @@ class MariaDb:
         staged = f"(SELECT {typed} FROM {rows.staging}) AS s"
         same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
         changes = ", ".join(f"t.{column} = s.{column}" for column in rows.others)
-        newer = dialect.newer(rows.newest, "s", "t")
+        newer = dialect.newer(rows, "s", "t", "CAST({} AS BINARY)")
         update = f"UPDATE {rows.table} AS t JOIN {staged} ON {same} SET {changes}"
         absent = f"NOT EXISTS (SELECT 1 FROM {rows.table} AS t WHERE {same})"
         insert = f"INSERT INTO {rows.table} ({names}) SELECT {names} FROM {staged} WHERE {absent}"
@@ -247,10 +256,13 @@ class MariaDb:
     def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
         """End the sessions of older drivers, which hang in their transactions."""
         for epoch in range(max(oldest, below - _LOOK_BACK), below):
-            ((session,),) = connection.execute("SELECT IS_USED_LOCK(?)", f"{prefix}{epoch}")
-            if session is not None:
-                with contextlib.suppress(Py4JJavaError):  # it has ended by itself
-                    connection.execute(f"KILL CONNECTION {int(session)}")
+            marks = [f"{prefix}{epoch}/{number}" for number in range(_MARKS)]
+            used = ", ".join([f"IS_USED_LOCK({_TAG})"] * _MARKS)
+            (sessions,) = connection.execute(f"SELECT {used}", *marks)
+            for session in sessions:
+                if session is not None:
+                    with contextlib.suppress(Py4JJavaError):  # it has ended by itself
+                        connection.execute(f"KILL CONNECTION {int(session)}")
 
     def name_holders(
         self,

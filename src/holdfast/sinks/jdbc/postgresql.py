@@ -162,7 +162,7 @@ class PostgreSql:
         if not rows.others:
             return [f"{insert}ON CONFLICT ({keys}) DO NOTHING"]
         changes = ", ".join(f"{column} = excluded.{column}" for column in rows.others)
-        newer = dialect.newer(rows.newest, "excluded", "t")
+        newer = dialect.newer(rows, "excluded", "t", '{} COLLATE "C"')
         condition = f" WHERE {newer}" if newer else ""
         return [f"{insert}ON CONFLICT ({keys}) DO UPDATE SET {changes}{condition}"]
 

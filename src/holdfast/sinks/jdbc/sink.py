@@ -257,6 +257,9 @@ class JdbcSink:
                     values=values,
                     keys=keys,
                     newest=q(self._sink.newest) if self._sink.newest else None,
+                    newest_is_text=any(
+                        c.found.name == self._sink.newest and c.kind is Kind.TEXT for c in columns
+                    ),
                 )
             )
         )
