@@ -190,7 +190,7 @@ def draw_value(draw: Random, kind: T.DataType) -> object:  # noqa: C901, PLR0911
         case T.StructType():
             return _draw_struct(draw, kind)
         case _:
-            raise NotImplementedError(kind.simpleString())
+            raise AssertionError(f"no value is drawn for {kind.simpleString()}")
 
 
 def _item(draw: Random, kind: T.DataType, nullable: bool) -> object:  # noqa: FBT001

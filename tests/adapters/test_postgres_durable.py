@@ -54,8 +54,8 @@ UNSAFE = {
     ),
     "a foreign table": (
         (
-            "CREATE EXTENSION IF NOT EXISTS postgres_fdw;"
-            "CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw;"
+            "CREATE FOREIGN DATA WRAPPER nothing;"
+            "CREATE SERVER elsewhere FOREIGN DATA WRAPPER nothing;"
             f"CREATE FOREIGN TABLE rows ({COLUMNS}) SERVER elsewhere"
         ),
         "is a foreign table",
@@ -71,10 +71,7 @@ def desk(database: Database) -> Desk:
 
 @pytest.mark.parametrize(("made", "said"), UNSAFE.values(), ids=UNSAFE)
 def test_a_target_that_does_not_keep_its_rows_is_refused(desk: Desk, made: str, said: str) -> None:
-    try:
-        desk.query(made)
-    except psycopg.errors.FeatureNotSupported as error:
-        pytest.skip(f"this server has no such table: {error}")
+    desk.query(made)
     with pytest.raises(SinkRefused, match=said):
         Driver(desk.append()).start()
 
