@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own abbreviation
 from pyspark.sql import types as T  # noqa: N812
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SinkRefused
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks.delta import DeltaAppendSink
 from holdfast.sinks.delta.executors import settings
@@ -164,6 +164,10 @@ class Twins:
             for number in range(len(self._case.rows)):
                 theirs = self._write_theirs(number)
                 ours = self._write_ours(number, written)
+                if isinstance(ours, SinkRefused) and "in the time zone" in ours.message:
+                    assert self._case.zone != "UTC"
+                    self._spark.conf.set(ZONE, "UTC")  # as the hint says
+                    ours = self._write_ours(number, written)
                 assert (ours is None) == (theirs is None), f"{ours=} {theirs=}"
                 written += ours is None
                 self._refused = ours is not None

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql.conf import RuntimeConfig
 from tests.adapters.delta_driving import SCHEMA, Driver, rows, written
 
 from holdfast.errors import DriverFenced, SinkBehind
@@ -36,6 +37,11 @@ class Late:
     def sparkContext(self) -> SparkContext:  # noqa: N802  Spark's name
         """Spark's own."""
         return self._spark.sparkContext
+
+    @property
+    def conf(self) -> RuntimeConfig:
+        """Spark's own."""
+        return self._spark.conf
 
 
 class Appending(Driver):
