@@ -145,6 +145,7 @@ class ObjectStorage:
         except (AlreadyExistsError, FileExistsError):
             return False
         except (BaseError, OSError, NotImplementedError) as error:
+            # NotImplementedError: obstore's, where conditional puts are switched off for the store.
             raise unavailable(self._url, path, error) from error
         return True
 

@@ -74,7 +74,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="Column or delay of a watermark is another one, or there is one more or less.",
         causes="Somebody tuned how late a row may be.",
         spark=((_ALL, "takes the later of the watermark in the checkpoint and the new one"),),
-        cures="A longer delay takes effect when the watermark is reached anew; a shorter one at"
+        cures="A longer delay takes effect when the watermark is reached again; a shorter one at"
         f" once. For another column, {advice.NEW_CHECKPOINT}.",
     ),
     Code.FUNCTION_CHANGED: Explanation(

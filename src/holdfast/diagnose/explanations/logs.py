@@ -48,7 +48,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " batch ran, by the ledger of a sink, a run record or an event log; or it is JSON with"
         " spaces, which Spark never writes. A sink with a ledger refuses the next batch.",
         causes="Somebody edited the entry, or the checkpoint was rewound, and the batch planned"
-        " anew with another range. On object stores, a write of a driver that died arrived late.",
+        " again with a different range. On object stores, a late write of a dead driver arrived.",
         spark=(
             (
                 _ALL,

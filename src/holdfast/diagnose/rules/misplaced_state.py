@@ -11,7 +11,7 @@ _MOST_TOLD = 5
 
 
 def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
-    """State that only signs tell of, and state at the wrong level."""
+    """Find state that only traces point to, and state at the wrong level."""
     yield from _suspected(seen)
     yield from _misplaced(seen)
 
