@@ -32,9 +32,9 @@ $(VENV)/.project: pyproject.toml $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.jars: src/holdfast/run/jars.lock $(VENV)/.project
+$(VENV)/.jars: src/holdfast/run/session/jars.lock $(VENV)/.project
 	@echo "downloading the locked jars"
-	@$(BIN)/python -m holdfast.run.jars
+	@$(BIN)/python -m holdfast.run.session.jars
 	@touch $@
 
 setup: preflight $(VENV)/.jars ## everything into .venv, and the locked jars into the Maven cache

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.measure import Result, at_least, at_most
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
-from holdfast.run.admission import Wishes, admitted
-from holdfast.run.driver import launch
 from holdfast.run.pipeline import Pipeline
+from holdfast.run.start.admission import Wishes, admitted
+from holdfast.run.watch.driver import launch
 
 BATCH_ROWS = 10_000
 BATCHES = 8

@@ -17,9 +17,9 @@ from bench.measure import Result
 from holdfast.model.batch import Life, ledger_key
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
-from holdfast.run import lease
-from holdfast.run.batch import OffsetReader
-from holdfast.run.records import Recorder, RunLog
+from holdfast.run.query.batch import OffsetReader
+from holdfast.run.start import lease
+from holdfast.run.watch.records import Recorder, RunLog
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.layout import Layout

@@ -23,10 +23,10 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model.batch import Batch, LedgerKey, Life
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.run import jars, session
-from holdfast.run.admission import Wishes, admitted
-from holdfast.run.driver import launch
 from holdfast.run.pipeline import Pipeline
+from holdfast.run.session import build, jars
+from holdfast.run.start.admission import Wishes, admitted
+from holdfast.run.watch.driver import launch
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
 from holdfast.sinks.postgres.encode import Column, Oid
 
@@ -58,7 +58,7 @@ def spark_session(*, master: str = "local[*]") -> SparkSession:
     """A session that has PostgreSQL's JDBC driver too."""
     driver = ",".join(str(path) for path in jars.paths("jdbc-postgres"))
     given = {"spark.jars": driver, "spark.sql.session.timeZone": "UTC"}
-    return session.build("bench", master=master, given=given, on_s3=False, debug=False)
+    return build.build("bench", master=master, given=given, on_s3=False, debug=False)
 
 
 def rows_of(spark: SparkSession, count: int = ROWS, first: int = 0) -> DataFrame:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench.measure import Result, at_most
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 BARE = """
 import sys

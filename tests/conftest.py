@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
-from holdfast.run import jars, session
+from holdfast.run.session import build, jars
 from tests.cloud_servers import AzureServer, GoogleServer
 from tests.mariadb_server import MariaDbServer
 from tests.servers import HdfsServer, S3Server
@@ -25,7 +25,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    built = session.build("tests", master="local[2]", given=given, on_s3=False, debug=False)
+    built = build.build("tests", master="local[2]", given=given, on_s3=False, debug=False)
     yield built
     built.stop()
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from holdfast import ops
 from holdfast.model.evidence import Evidence
-from holdfast.report import document, html, markdown, text
+from holdfast.report import document, markdown
+from holdfast.report.html import page
+from holdfast.report.terminal import text
 
 NOW_MS = 1_767_300_000_000
 
@@ -32,7 +34,7 @@ def rendered(found: Evidence) -> tuple[str, ...]:
         str(document.of(found)),
         text.plain(text.of(found)),
         markdown.of(found),
-        html.of(found),
+        page.of(found),
     )
 
 

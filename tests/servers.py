@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.errors import ServerUnavailable, StorageUnavailable
-from holdfast.run import jars
+from holdfast.run.session import jars
 from holdfast.storage import open_store
 
 S3_GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"

@@ -9,7 +9,7 @@ from holdfast import errors
 from holdfast.cli import main as cli
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.report import explanation
-from holdfast.run import settings
+from holdfast.run.session import settings
 
 FOLDER = Path("docs/reference")
 

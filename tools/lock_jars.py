@@ -1,4 +1,4 @@
-"""Write src/holdfast/run/jars.lock anew: resolve each set's roots, download, hash.
+"""Write src/holdfast/run/session/jars.lock anew: resolve each set's roots, download, hash.
 
 What pyspark ships already is left out: Delta's closure drags in a second Hadoop client, Jackson and
 log4j, and two versions of one class on a class path are a failure that depends on the order. The
@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 from jgo.maven import Dependency, MavenContext
 
-from holdfast.run.jars import cache_folder, sha256_of
+from holdfast.run.session.jars import cache_folder, sha256_of
 
 LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "jars.lock"
 HEADER = """\

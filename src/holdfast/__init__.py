@@ -8,9 +8,9 @@ from holdfast.model import version
 
 if typing.TYPE_CHECKING:
     from holdfast import sinks, sources
-    from holdfast.run.check import check
     from holdfast.run.once import once
     from holdfast.run.pipeline import Pipeline, available_now
+    from holdfast.run.query.check import check
     from holdfast.run.record import record
 
 __version__ = version.VERSION
@@ -30,7 +30,7 @@ __all__ = [
 _DECLARING = {
     "Pipeline": ("holdfast.run.pipeline", "Pipeline"),
     "available_now": ("holdfast.run.pipeline", "available_now"),
-    "check": ("holdfast.run.check", "check"),
+    "check": ("holdfast.run.query.check", "check"),
     "once": ("holdfast.run.once", "once"),
     "record": ("holdfast.run.record", "record"),
     "sinks": ("holdfast.sinks", ""),

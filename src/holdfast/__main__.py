@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the command, and exit with its code."""
     try:
-        from holdfast.cli.main import main as command  # noqa: PLC0415  Ctrl-C while it loads
+        from holdfast.cli.main import main as command  # Ctrl-C while it loads
 
         command()
     except KeyboardInterrupt:
@@ -23,7 +23,7 @@ def _let_jobs_hide_us() -> None:
     Python puts the folder of a submitted file first there, and this package's modules would hide
     a job's own `run` or `model`.
     """
-    from pathlib import Path  # noqa: PLC0415  slow to load
+    from pathlib import Path  # slow to load
 
     own = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != own]

@@ -13,9 +13,9 @@ from holdfast.errors import OptionInvalid
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
-    from holdfast.gather.history import EventLog
-    from holdfast.gather.looking import Checkpoint, FolderOfCheckpoints
-    from holdfast.gather.tree import Told
+    from holdfast.gather.history.events import EventLog
+    from holdfast.gather.inventory.tree import Told
+    from holdfast.gather.locate.resolve import Checkpoint, FolderOfCheckpoints
     from holdfast.model.definition import Job
     from holdfast.model.evidence import BatchDetail, CheckpointRow, Checkpoints, Evidence
     from holdfast.model.finding import Check, Diagnosis
@@ -42,7 +42,7 @@ class StateShown:
 
 def load(target: str) -> "Pipeline":
     """The pipeline that `MODULE[:PIPELINE]` names."""
-    from holdfast.run import target as targets  # noqa: PLC0415  looking needs no declarations
+    from holdfast.run import target as targets  # looking needs no declarations
 
     return targets.load(target)
 
@@ -56,10 +56,11 @@ def inspect(
     told: "Told",
 ) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
-    from holdfast.gather import evidence, looking  # noqa: PLC0415  loads what it needs
+    from holdfast.gather import evidence
+    from holdfast.gather.locate import resolve
 
-    found = looking.at(location, storage)
-    if isinstance(found, looking.FolderOfCheckpoints):
+    found = resolve.at(location, storage)
+    if isinstance(found, resolve.FolderOfCheckpoints):
         if event_log is not None:
             raise _of_one_query(event_log, found.url, found.found)
         return _rows(found, storage, now_ms, told)
@@ -75,17 +76,18 @@ def inspect(
 def _rows(
     folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "Told"
 ) -> "Checkpoints":
-    from holdfast.gather import evidence, several  # noqa: PLC0415  loads what it needs
-    from holdfast.gather.pieces import unread  # noqa: PLC0415
-    from holdfast.model.evidence import Checkpoints  # noqa: PLC0415
-    from holdfast.report import verdict  # noqa: PLC0415
+    from holdfast.gather import evidence
+    from holdfast.gather.inventory.read import unread
+    from holdfast.gather.locate import many
+    from holdfast.model.evidence import Checkpoints
+    from holdfast.report import verdict
 
     def row(one: "Checkpoint", listed: "Told") -> "CheckpointRow":
         seen = evidence.evidence(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
         return verdict.row(seen)
 
     return Checkpoints(
-        rows=tuple(several.each(folder, storage, row, told)),
+        rows=tuple(many.each(folder, storage, row, told)),
         unreadable=tuple(unread(one.path, one) for one in folder.refused),
     )
 
@@ -111,10 +113,13 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     told: "Told",
 ) -> "Diagnosis":
     """What a restart will do, and what speaks against it. Reads only."""
-    from holdfast.diagnose import diagnosis, restart  # noqa: PLC0415  loads what it needs
-    from holdfast.gather import evidence, looking, surroundings  # noqa: PLC0415
+    from holdfast.diagnose import diagnosis
+    from holdfast.gather import evidence
+    from holdfast.gather.around import surroundings
+    from holdfast.gather.locate import resolve
+    from holdfast.predict import restart
 
-    found = looking.checkpoint_at(location, storage)
+    found = resolve.checkpoint_at(location, storage)
     log = _event_log(event_log, storage)
     seen = evidence.evidence(
         found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
@@ -127,7 +132,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
 def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
     if place is None:
         return None
-    from holdfast.gather import event_logs  # noqa: PLC0415  loads what it needs
+    from holdfast.gather.history import event_logs
 
     return event_logs.at(place, storage)
 
@@ -141,13 +146,14 @@ def batch_detail(
     after: int | None,
 ) -> "BatchDetail":
     """What one batch consumed; with `after`, what lies between two. Reads only."""
-    from holdfast.gather import details, looking  # noqa: PLC0415  loads what it needs
+    from holdfast.gather import batch_detail
+    from holdfast.gather.locate import resolve
 
-    found = looking.checkpoint_at(location, storage)
+    found = resolve.checkpoint_at(location, storage)
     log = _event_log(event_log, storage)
     if after is None:
-        return details.of_batch(found.place, found.top, batch, log)
-    return details.between(found.place, found.top, after, batch, log)
+        return batch_detail.of_batch(found.place, found.top, batch, log)
+    return batch_detail.between(found.place, found.top, after, batch, log)
 
 
 def state(  # noqa: PLR0913  one parameter an option of the command
@@ -161,25 +167,32 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     debug: bool,
 ) -> "StateShown":
     """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
-    from holdfast.gather import listing, looking, progress, showable, stores  # noqa: PLC0415
-    from holdfast.gather import state as states  # noqa: PLC0415
-    from holdfast.gather.told import History  # noqa: PLC0415
-    from holdfast.run import state as reading  # noqa: PLC0415
+    from holdfast.gather.history.query_facts import History
+    from holdfast.gather.inventory import snapshot
+    from holdfast.gather.locate import resolve
+    from holdfast.gather.logs import tail
+    from holdfast.gather.state import operators as states
+    from holdfast.gather.state import readable_batches, stores
+    from holdfast.run import state as reading
 
-    found = looking.checkpoint_at(location, storage)
-    listed = listing.folded(found.place.reader, found.top)
-    asked = showable.Asked(location=location, operator=operator, batch=batch, changes=changes)
-    showable.require_listed(asked, listed)
-    logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
-    seen = showable.operator(asked, states.seen(found.place.reader, listed, logged).operators)
+    found = resolve.checkpoint_at(location, storage)
+    listed = snapshot.folded(found.place.reader, found.top)
+    asked = readable_batches.Asked(
+        location=location, operator=operator, batch=batch, changes=changes
+    )
+    readable_batches.require_listed(asked, listed)
+    logged = stores.logged(listed, tail.entries(found.place.reader, listed), History())
+    seen = readable_batches.operator(
+        asked, states.seen(found.place.reader, listed, logged).operators
+    )
     wanted = reading.Wanted(
         operator=operator,
-        batch=showable.batch(asked, listed, seen),
+        batch=readable_batches.batch(asked, listed, seen),
         changes=changes,
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
-    showable.require_schema(asked, listed)
+    readable_batches.require_schema(asked, listed)
     with reading.copied(found.place.reader, found.top, operator) as copy:
         rows = reading.shown(copy, seen, wanted, debug=debug)
     return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)
@@ -200,7 +213,9 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     say: Say,
 ) -> None:
     """Run the jobs until they are done or the process is told to stop."""
-    from holdfast.run import admission, driver, session  # noqa: PLC0415  pyspark takes a second
+    from holdfast.run.session import build
+    from holdfast.run.start import admission
+    from holdfast.run.watch import driver
 
     wishes = admission.Wishes(
         dev=dev,
@@ -217,7 +232,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
         # Spark may take longer to start than a lease lasts.
         kept = admission.kept(admitted.base, admitted.jobs)
         try:
-            spark = session.build(
+            spark = build.build(
                 pipeline.name,
                 master=master,
                 given={**pipeline.settings, **given},
@@ -252,14 +267,15 @@ def check(
     debug: bool,
 ) -> "tuple[Check, ...]":
     """Whether each job may start from its checkpoint. Starts no query, and writes nothing."""
-    from holdfast.run import check as checks  # noqa: PLC0415  pyspark takes a second
-    from holdfast.run import locations, session  # noqa: PLC0415
+    from holdfast.run.query import check as checks
+    from holdfast.run.session import build
+    from holdfast.run.start import locations
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
     base = locations.declared_base(declared.checkpoints, declared.name)
     places = {job.name: f"{base}/{job.name}" for job in chosen}
     seen = {name: checks.looked(place, declared.storage) for name, place in places.items()}
-    spark = session.build(
+    spark = build.build(
         pipeline.name,
         master=master,
         given={**pipeline.settings, **given},
@@ -278,7 +294,7 @@ def check(
 
 def _places(job: "Job") -> Iterator[str]:
     """The paths that a job reads and writes."""
-    from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka  # noqa: PLC0415
+    from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka
 
     for end in (*job.reads, *(output.sink for output in job.writes)):
         if not isinstance(end, Kafka | ForeachBatch | DatabaseSink):

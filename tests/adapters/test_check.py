@@ -24,8 +24,8 @@ from holdfast.model.fingerprint import (
     Term,
 )
 from holdfast.report import check as report
-from holdfast.run import check as checks
-from holdfast.run import session
+from holdfast.run.query import check as checks
+from holdfast.run.session import build
 
 TOPIC = PlanSource(
     name="",
@@ -455,7 +455,7 @@ def test_a_setting_is_kept_as_told(tmp_path: Path) -> None:
         if one.code is Code.SETTING_CHANGED
     )
     (pair,) = re.findall(r"^keep it: `--set (.+)`$", told.remedies[0])
-    kept = replace(new, settings={**new.settings, **session.parse((pair,))})
+    kept = replace(new, settings={**new.settings, **build.parse((pair,))})
     found = checked(tmp_path / "kept", kept, old).findings
     assert Code.SETTING_CHANGED not in {one.code for one in found}
 

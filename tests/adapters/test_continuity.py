@@ -15,7 +15,7 @@ from holdfast.errors import BatchChanged, BatchNotContinuous, HoldfastError
 from holdfast.model.batch import Ends, Unknown, Written
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
-from holdfast.run.continuity import find_break
+from holdfast.run.start.continuity import find_break
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
 from holdfast.storage import open_store

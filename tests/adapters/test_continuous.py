@@ -13,7 +13,6 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import GOLDEN, Golden, golden
 from tests.looking import evidence, rendered
 
-from holdfast.diagnose import restart
 from holdfast.errors import StartUnsafe
 from holdfast.model.batch import Unknown
 from holdfast.model.definition import Continuously, Declared, Job, OutputMode
@@ -22,8 +21,10 @@ from holdfast.model.ids import JobName
 from holdfast.model.restart import Runs, Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.report import diagnosis, text, verdict
-from holdfast.run import judging
+from holdfast.predict import restart
+from holdfast.report import diagnosis, verdict
+from holdfast.report.terminal import text
+from holdfast.run.start import preflight
 
 CONTINUOUS = [one for one in GOLDEN if one.scenario == "continuous"]
 V2_3, V4_1, V4_2 = SparkVersion(2, 3), SparkVersion(4, 1), SparkVersion(4, 2)
@@ -213,7 +214,7 @@ def test_a_job_of_holdfast_runs_in_micro_batches(tmp_path: Path) -> None:
         output_mode=OutputMode.APPEND, settings={}, declared=Declared(file="jobs.py", line=1),
     )  # fmt: skip
     with pytest.raises(StartUnsafe, match="BATCHES_SKIPPED: Batch 3 is planned"):
-        judging.of_checkpoint(job, evidence(location), {}, {}, frozenset())
+        preflight.of_checkpoint(job, evidence(location), {}, {}, frozenset())
 
 
 def test_one_entry_without_settings_is_no_sign_of_the_mode(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from holdfast.model.finding import Change, Diagnosis, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.verdict import Level
-from holdfast.report import diagnosis, text, verdict
+from holdfast.report import diagnosis, verdict
+from holdfast.report.terminal import text
 
 _STREAMING = "spark.sql.streaming."
 _ROCKSDB = "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"

@@ -15,7 +15,8 @@ from holdfast.model.json import Json, canonical
 from holdfast.model.restart import Runs
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.report import diagnosis, text, verdict
+from holdfast.report import diagnosis, verdict
+from holdfast.report.terminal import text
 
 _TABLE: dict[str, Json] = {"sourceVersion": 1, "reservoirId": "a", "isStartingVersion": False}
 

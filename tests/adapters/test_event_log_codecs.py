@@ -16,7 +16,7 @@ from tests.commands import holdfast
 from tests.formats import LISTENER
 from tests.looking import evidence
 
-from holdfast.gather import codecs
+from holdfast.gather.history import codecs
 from holdfast.model.fact import Known
 
 RUN_ID = "0b6ee2c4-3a55-4a3c-9d5c-0e4f3cf1a111"

@@ -16,10 +16,11 @@ from tests.servers import S3Server
 
 from holdfast.decode import lease as lease_format
 from holdfast.errors import CreateNotExclusive, LeaseHeld, StorageUnavailable
-from holdfast.gather import processes
+from holdfast.gather.history import processes
 from holdfast.model.ids import Epoch, Generation, JobName
 from holdfast.model.lease import Lease
-from holdfast.run import clock, lease, locations
+from holdfast.run.session import clock
+from holdfast.run.start import lease, locations
 from holdfast.sinks.contract import Decision
 from holdfast.storage import Missing, Store, exclusive, open_store
 

@@ -16,7 +16,8 @@ from holdfast.model.evidence import Committed, Evidence
 from holdfast.model.fact import Absent, Known
 from holdfast.model.spark_version import VersionRange
 from holdfast.model.verdict import Level
-from holdfast.report import document, text, verdict
+from holdfast.report import document, verdict
+from holdfast.report.terminal import text
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 

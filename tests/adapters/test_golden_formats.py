@@ -18,13 +18,13 @@ from holdfast.decode import (
     source_start,
     state_schema,
 )
-from holdfast.diagnose.spark_version import Format, narrowed
 from holdfast.model import json
 from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind, SparkChecksum
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, Unreadable
 from holdfast.model.source_offset import KafkaOffset, OpaqueOffset, RateMicroBatchOffset
 from holdfast.model.spark_version import SparkVersion
+from holdfast.spark.version import Format, narrowed
 
 
 def _source_file(data: bytes) -> object:

@@ -22,7 +22,8 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather import listing, progress
+from holdfast.gather.inventory import snapshot
+from holdfast.gather.logs import tail
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Checkpoints, Committed, RestartSign
@@ -142,7 +143,7 @@ def test_a_gigabyte_in_one_line_is_not_read(tmp_path: Path) -> None:
     found = evidence(location)
     assert isinstance(found.source_offsets, UnreadableFile)
     assert found.source_offsets.reason == (
-        f"has 1,073,741,824 bytes, more than the {progress.MOST_BYTES:,} read"
+        f"has 1,073,741,824 bytes, more than the {tail.MOST_BYTES:,} read"
     )
     rendered(found)
 
@@ -524,7 +525,7 @@ def test_a_checkpoint_that_is_being_written_is_never_seen_ahead_of_itself(tmp_pa
             assert planned is not None
             assert committed is not None
             assert committed <= planned
-            assert {one.reason for one in found.unreadable} <= {listing.TOO_FAST}
+            assert {one.reason for one in found.unreadable} <= {snapshot.TOO_FAST}
             rendered(found)
     finally:
         ended.set()

@@ -14,7 +14,7 @@ from tests.formats import LISTENER
 from tests.golden import Golden, golden
 from tests.looking import evidence, rendered
 
-from holdfast.gather import event_logs
+from holdfast.gather.history import event_logs
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import RestartSign
 from holdfast.model.fact import Absent, Known

@@ -11,8 +11,11 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import Golden, golden
 from tests.looking import evidence
 
-from holdfast.gather import listing, looking, progress, spans, state, stores, tree
-from holdfast.gather.told import History
+from holdfast.gather.history.query_facts import History
+from holdfast.gather.inventory import snapshot, spans, tree
+from holdfast.gather.locate import resolve
+from holdfast.gather.logs import tail
+from holdfast.gather.state import operators, stores
 from holdfast.model.batch import Unknown
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
@@ -20,7 +23,8 @@ from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.state import OperatorSeen
 from holdfast.model.verdict import Level
-from holdfast.report import diagnosis, document, rows, text, verdict
+from holdfast.report import diagnosis, document, rows, verdict
+from holdfast.report.terminal import text
 from holdfast.storage import File, Portion, open_reader
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
@@ -315,8 +319,8 @@ def test_the_share_of_the_folders_that_were_listed_is_told(tmp_path: Path) -> No
     location = files.write(tmp_path / "c", planned=3, committed=3)
     files.state(location, range(1, 4), partitions=4)
     told: list[tuple[int, float]] = []
-    found = looking.checkpoint_at(str(location), {})
-    listing.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
+    found = resolve.checkpoint_at(str(location), {})
+    snapshot.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
     seen, shares = zip(*told, strict=True)
     assert list(seen) == sorted(seen)
     assert list(shares) == sorted(shares)
@@ -371,8 +375,8 @@ def test_what_is_said_of_a_join_does_not_hang_on_the_order_of_a_listing(order: i
     names = [f"{side}-key{kind}" for side in ("left", "right") for kind in ("ToNumValues", "With")]
     for store in names[::order]:
         found.add(Portion(folder=f"state/0/0/{store}", files=[File("1.delta", 9, 0)]))
-    logged = stores.logged(found, progress.Entries(), History())
-    (seen,) = state.seen(open_reader("/"), found, logged).operators
+    logged = stores.logged(found, tail.Entries(), History())
+    (seen,) = operators.seen(open_reader("/"), found, logged).operators
     assert isinstance(seen.name, Known)
     assert seen.name.inferred.endswith("a state store `left-keyToNumValues`")
 

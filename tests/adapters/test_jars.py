@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import JarsUnavailable
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 SMALL = "kafka-broker"
 

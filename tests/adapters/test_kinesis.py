@@ -10,7 +10,7 @@ from tests.golden import Golden, golden
 from tests.looking import evidence, rendered
 
 from holdfast import ops
-from holdfast.gather import kinesis
+from holdfast.gather.sources import kinesis
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import BatchDetail
 from holdfast.model.finding import Code

@@ -10,7 +10,7 @@ from tests.adapters.remotes import remote
 from tests.diagnosing import LANDED_MS, codes, diagnosed, reading_files, recorded
 from tests.servers import S3Server
 
-from holdfast.gather import landing
+from holdfast.gather.around import landing
 from holdfast.model.finding import Code, Finding, Severity
 from holdfast.storage import Children, open_reader, open_store
 

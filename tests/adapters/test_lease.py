@@ -18,10 +18,11 @@ import pytest
 
 from holdfast.decode import lease as lease_format
 from holdfast.errors import DriverFenced, LeaseHeld
-from holdfast.gather import processes
+from holdfast.gather.history import processes
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
-from holdfast.run import clock, lease
+from holdfast.run.session import clock
+from holdfast.run.start import lease
 from holdfast.storage import Missing, Store, open_store
 
 JOB = JobName("ingest")

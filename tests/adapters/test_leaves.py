@@ -20,14 +20,14 @@ from tests.json_schema import problems
 from tests.looking import evidence, rendered
 
 from holdfast import ops
-from holdfast.diagnose.restart import STATE_LOST
-from holdfast.gather import leaves
+from holdfast.gather.sources import offset_lines
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.json import Json, canonical
 from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
+from holdfast.predict.restart import STATE_LOST
 from holdfast.report import document
 
 _LOST = {Code.SOURCE_LOG_BEHIND, Code.SOURCE_LOG_AHEAD, Code.SOURCE_LOG_DAMAGED}
@@ -136,7 +136,7 @@ def test_no_plan_gets_the_folder_or_the_description_of_another_source(tmp_path: 
         numbers = [[*dict.fromkeys(plan)].index(one) for one in plan]
         for one, source, number in zip(found, plan, numbers, strict=True):
             kept = source in _FILES or source == "k"
-            assert not kept or one.folder in (str(number), leaves.NOT_KNOWN), plan
+            assert not kept or one.folder in (str(number), offset_lines.NOT_KNOWN), plan
             assert not one.files or one.files == (f"file:///{_FILES[source]}/2",), plan
         told(location, plan, 2)
         named = evidence(location).sources

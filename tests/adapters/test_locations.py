@@ -16,8 +16,8 @@ from holdfast.errors import (
 )
 from holdfast.model.definition import Continuously, Declared, Job, OutputMode
 from holdfast.model.ids import BatchId, Generation, JobName
-from holdfast.run import locations
-from holdfast.run.locations import Base, Identity
+from holdfast.run.start import locations
+from holdfast.run.start.locations import Base, Identity
 from holdfast.storage import Store, open_store
 
 JOB = JobName("ingest")

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import OffsetsUnreadable
 from holdfast.model.batch import Batch, Life, Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
-from holdfast.run.batch import OffsetReader
+from holdfast.run.query.batch import OffsetReader
 from holdfast.storage import Folder, open_store
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'

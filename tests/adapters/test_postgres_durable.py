@@ -132,7 +132,7 @@ def test_a_trigger_that_keeps_rows_out_fails_the_batch(desk: Desk) -> None:
     "kind", ["timestamptz(0)", "timestamptz(3)", "timestamptz(0)[]", "seconds", "cents"]
 )
 def test_columns_that_would_round_are_refused(desk: Desk, kind: str) -> None:
-    from pyspark.sql import types as t  # noqa: PLC0415
+    from pyspark.sql import types as t
 
     desk.query("CREATE DOMAIN cents AS numeric(10,1); CREATE DOMAIN seconds AS timestamptz(0)")
     desk.query(f"CREATE TABLE rows (key text, at {kind})")

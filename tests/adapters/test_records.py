@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageUnavailable
-from holdfast.run import records
-from holdfast.run.records import Recorder, RunLog
+from holdfast.run.watch import records
+from holdfast.run.watch.records import Recorder, RunLog
 from holdfast.storage import Missing, Store, open_store
 
 RUNS = ".holdfast/j/runs"

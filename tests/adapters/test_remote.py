@@ -13,7 +13,7 @@ from tests.adapters.test_delta_merge import Merging
 
 from holdfast.errors import DriverFenced, LeaseHeld
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName
-from holdfast.run import lease, locations
+from holdfast.run.start import lease, locations
 from holdfast.sinks.contract import Decision
 from holdfast.storage import open_store
 

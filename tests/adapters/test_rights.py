@@ -15,10 +15,11 @@ from tests.rights import as_nobody
 from tests.servers import HdfsServer
 
 from holdfast import Pipeline, ops, sinks, sources
-from holdfast.diagnose import unseen
 from holdfast.diagnose.check import checked
 from holdfast.errors import LocationForbidden
-from holdfast.gather import listing, looking, showable
+from holdfast.gather.inventory import snapshot
+from holdfast.gather.locate import resolve
+from holdfast.gather.state import readable_batches
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Committed, Evidence
 from holdfast.model.fact import Absent, Known, UnreadableFile
@@ -26,9 +27,11 @@ from holdfast.model.finding import Change, Code, Judgement, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
+from holdfast.predict import unread_files
 from holdfast.report import __file__ as reports
-from holdfast.report import diagnosis, document, text, verdict
-from holdfast.run import judging
+from holdfast.report import diagnosis, document, verdict
+from holdfast.report.terminal import text
+from holdfast.run.start import preflight
 from holdfast.storage import open_store
 
 SCHEMA = json.loads((Path(reports).parent / "inspect.schema.json").read_text())
@@ -251,7 +254,7 @@ def test_a_folder_that_no_source_of_the_query_has_hides_nothing(location: Path) 
     (location / "sources/old-copy").mkdir(mode=LOCKED)
     found = as_nobody(location, lambda: evidence(location))
     assert "sources/old-copy" in {one.path for one in found.unreadable}
-    assert unseen.files(found) == ()
+    assert unread_files.files(found) == ()
 
 
 def test_a_job_does_not_start_where_its_driver_may_not_read(location: Path) -> None:
@@ -261,16 +264,16 @@ def test_a_job_does_not_start_where_its_driver_may_not_read(location: Path) -> N
     (location / "state/0/1").chmod(LOCKED)
     half = as_nobody(location, lambda: evidence(location))
     with pytest.raises(LocationForbidden, match="job `j`, found `state/0/1`: permission denied"):
-        judging.of_checkpoint(pipeline.jobs[0], half, {}, {}, frozenset())
+        preflight.of_checkpoint(pipeline.jobs[0], half, {}, {}, frozenset())
 
 
 @pytest.mark.parametrize("path", ["offsets", "commits", "state", "state/0", "state/0/1"])
 def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
-    asked = showable.Asked(location=str(location), operator=0, batch=None, changes=None)
+    asked = readable_batches.Asked(location=str(location), operator=0, batch=None, changes=None)
 
     def look() -> None:
-        found = looking.checkpoint_at(str(location), {})
-        showable.require_listed(asked, listing.folded(found.place.reader, found.top))
+        found = resolve.checkpoint_at(str(location), {})
+        readable_batches.require_listed(asked, snapshot.folded(found.place.reader, found.top))
 
     (location / path).chmod(LOCKED)
     with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):
@@ -291,7 +294,7 @@ def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
 def test_folders_of_hdfs_without_rights_are_named(
     hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hdfs_native import Client  # noqa: PLC0415  an extra
+    from hdfs_native import Client  # an extra
 
     location = files.write(tmp_path / "c", planned=2, committed=2)
     files.state(location, range(1, 3))

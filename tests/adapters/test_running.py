@@ -14,12 +14,16 @@ from tests import checkpoint_files as files
 from tests.formats import LISTENER
 from tests.looking import NOW_MS, rendered
 
-from holdfast.diagnose import diagnosis, restart
-from holdfast.gather import event_logs, evidence, listing, surroundings
-from holdfast.gather.history import EventLog
+from holdfast.diagnose import diagnosis
+from holdfast.gather import evidence
+from holdfast.gather.around import surroundings
+from holdfast.gather.history import event_logs
+from holdfast.gather.history.events import EventLog
+from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement, Seen
+from holdfast.predict import restart
 from holdfast.storage import (
     Children,
     Missing,
@@ -155,7 +159,7 @@ def test_a_running_query_is_seen_at_one_moment(tmp_path: Path, kept: int, every:
         if found.unreadable:
             # Only a query that keeps next to nothing is faster than three looks.
             assert kept < 10
-            assert {one.reason for one in found.unreadable} == {listing.TOO_FAST}
+            assert {one.reason for one in found.unreadable} == {snapshot.TOO_FAST}
             assert told.judgement is Judgement.UNKNOWN
             continue
         assert batches.last_committed in (None, last - 1, last)

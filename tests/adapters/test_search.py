@@ -10,7 +10,7 @@ from tests.looking import NOW_MS, evidence
 
 from holdfast import ops
 from holdfast.errors import NotACheckpoint
-from holdfast.gather import search
+from holdfast.gather.locate import search
 from holdfast.model.evidence import Checkpoints
 from holdfast.model.fact import UnreadableFile
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader

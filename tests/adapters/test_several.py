@@ -13,9 +13,9 @@ from tests.golden import golden
 from tests.looking import NOW_MS, evidence
 
 from holdfast import ops
-from holdfast.gather import several
-from holdfast.gather.looking import Checkpoint, FolderOfCheckpoints
-from holdfast.gather.tree import Told, unheard
+from holdfast.gather.inventory.tree import Told, unheard
+from holdfast.gather.locate import many
+from holdfast.gather.locate.resolve import Checkpoint, FolderOfCheckpoints
 from holdfast.model.evidence import Checkpoints
 from holdfast.model.verdict import Level
 from holdfast.report import verdict
@@ -104,5 +104,5 @@ def test_on_remote_storage_several_are_looked_at_together(tmp_path: Path) -> Non
     def look(one: Checkpoint, _: Told) -> str:
         return one.place.name
 
-    assert list(several.each(folder, {}, look, unheard)) == [n for n in names if n != "c07"]
-    assert 1 < slow.most <= several.TOGETHER
+    assert list(many.each(folder, {}, look, unheard)) == [n for n in names if n != "c07"]
+    assert 1 < slow.most <= many.TOGETHER

@@ -9,8 +9,8 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import golden
 from tests.looking import evidence
 
-from holdfast.gather import snapshots, stores
-from holdfast.gather.folds import Store
+from holdfast.gather.inventory.folders import Store
+from holdfast.gather.state import snapshots, stores
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Span

@@ -13,11 +13,12 @@ from tests.diagnosing import codes, diagnosed, reading_files
 from tests.json_schema import problems
 from tests.looking import evidence, rendered
 
-from holdfast.gather import runs, source_files
-from holdfast.gather.folds import Source
+from holdfast.gather.history import runs
+from holdfast.gather.inventory.folders import Source
+from holdfast.gather.sources import taken_files
 from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.finding import Code, Judgement
-from holdfast.run.records import KEPT_RUNS
+from holdfast.run.watch.records import KEPT_RUNS
 from holdfast.storage import Children, Missing, Piece, Portion, Refused, open_reader
 
 
@@ -151,7 +152,7 @@ def test_no_more_is_read_than_tells_the_files(
         entry(log, f"{last}.compact", [line(offset, 0) for offset in range(last + 1)])
     there = [offset for offset in range(*wanted) if offset in entries or offset <= max(compacts)]
     reader = Reading(tmp_path)
-    found = reader.taken(entries, compacts, range(*wanted), source_files.LOOK)
+    found = reader.taken(entries, compacts, range(*wanted), taken_files.LOOK)
     assert found.files == tuple(f"file:///in/{offset}-0" for offset in there)
     assert found.unread == wanted[1] - wanted[0] - len(there)
     assert [piece.path.rpartition("/")[2] for piece in reader.pieces] == read
@@ -163,7 +164,7 @@ def test_of_a_long_compact_entry_no_more_is_read_than_is_wanted(tmp_path: Path) 
     entry(log, "399.compact", held)
     length = (log / "399.compact").stat().st_size
     assert length > 20 << 20
-    compacts, look, everything = [399], source_files.LOOK, source_files.ALL
+    compacts, look, everything = [399], taken_files.LOOK, taken_files.ALL
     reader = Reading(tmp_path)
     found = reader.taken((), compacts, range(390, 400), look)
     assert (len(found.files) + found.more, found.unread) == (4168, 6)
@@ -183,7 +184,7 @@ def test_a_damaged_compact_entry_tells_nothing_and_is_named(tmp_path: Path) -> N
     for damaged in ("v7\n" + line(0, 0), "v1\n" + line(0, 0) + "\n{torn\n" + line(1, 0), ""):
         entry(log, "1.compact", [])
         (log / "1.compact").write_text(damaged)
-        found = reader.taken((), [1], range(1, 2), source_files.ALL)
+        found = reader.taken((), [1], range(1, 2), taken_files.ALL)
         assert (found.files, found.unread, len(reader.unreadable)) == ((), 1, 1)
         reader.unreadable.clear()
     location, log = checkpoint(tmp_path / "c", [0, 1])
@@ -257,13 +258,13 @@ class Reading:
         entries: Sequence[int],
         compacts: Sequence[int],
         wanted: range,
-        bounds: source_files.Bounds,
-    ) -> source_files.Taken:
+        bounds: taken_files.Bounds,
+    ) -> taken_files.Taken:
         """The files of some log offsets of source 0."""
         log = Source()
         log.entries.add(list(entries))
         log.compacts.add(list(compacts))
-        return source_files.taken(self, ("0", log), wanted, bounds, self.unreadable)
+        return taken_files.taken(self, ("0", log), wanted, bounds, self.unreadable)
 
     def children(self, folder: str) -> Children | Missing | Refused:
         """What lies directly in a folder."""

@@ -16,12 +16,14 @@ from tests.golden import FOLDER, Golden, each
 from tests.looking import evidence
 
 from holdfast.diagnose import diagnosis as judged
-from holdfast.diagnose import restart, spark_version
-from holdfast.gather import looking, surroundings
+from holdfast.gather.around import surroundings
+from holdfast.gather.locate import resolve
 from holdfast.model.finding import Diagnosis, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
+from holdfast.predict import restart
 from holdfast.report import diagnosis, verdict
+from holdfast.spark import version
 
 _RANKS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement.UNSAFE)
 
@@ -59,7 +61,7 @@ _CHANGES: dict[str, Callable[[Path], None]] = {
 
 def _require_worst(location: Path) -> Diagnosis:
     """Hold the verdict against that of every possible version, one by one."""
-    place = looking.checkpoint_at(str(location), {}).place
+    place = resolve.checkpoint_at(str(location), {}).place
     seen = evidence(location)
     around = surroundings.seen(place, seen, surroundings.Wishes(kafka="", asked={}))
     starts = restart.candidates(seen, None, asynchronous=False)
@@ -77,7 +79,7 @@ def _require_worst(location: Path) -> Diagnosis:
         assert {by_version[v].judgement for v in one.sparks} == {one.judgement}
         assert {v in failing for v in one.sparks} == {one.restart.error is not None}
     first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
-    assert f" with Spark {spark_version.spelled(found.sparks)}: " in first
+    assert f" with Spark {version.spelled(found.sparks)}: " in first
     return found
 
 
@@ -115,7 +117,7 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
         own = '"conf":{"spark.databricks.delta.preview.enabled":"true",'
         entry.write_text(entry.read_text().replace('"conf":{', own))
     found = _require_worst(location)
-    assert spark_version.spelled(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
+    assert version.spelled(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
     assert found.restart.starting.chosen == "the worst of 3.5 or later, which may start it"
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.batch import Batch, Life
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName
-from holdfast.run.batch import OffsetReader
+from holdfast.run.query.batch import OffsetReader
 from holdfast.storage import open_store
 
 Files = tuple[tuple[str, int], ...]

@@ -10,8 +10,8 @@ from tests.secret_shapes import INNOCENT, PATHS, TEXTS, URLS
 
 from holdfast import sinks
 from holdfast.errors import OptionInvalid
-from holdfast.report import raised, redact
-from holdfast.run.records import RunLog
+from holdfast.report import error_line, redact
+from holdfast.run.watch.records import RunLog
 from holdfast.storage import open_store
 
 SECRETS = st.text(string.ascii_letters + string.digits + "_-.~+", min_size=9, max_size=40).filter(
@@ -25,8 +25,8 @@ AROUND = st.sampled_from(["", "Caused by: x.SQLException: ", "  at ", "error: `"
 def test_a_secret_in_any_shape_is_taken_out(secret: str, shape: str, before: str) -> None:
     text = f"{before}{shape.replace('@@', secret, 1)}"
     assert secret not in redact.text(text)
-    assert secret not in raised.shortened(f"java.lang.Error: x\n{text}\n\tat y")
-    assert secret not in raised.line(text)
+    assert secret not in error_line.shortened(f"java.lang.Error: x\n{text}\n\tat y")
+    assert secret not in error_line.line(text)
 
 
 @given(secret=SECRETS, shape=st.sampled_from([*URLS, *PATHS, *TEXTS]))

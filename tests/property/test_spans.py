@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.gather import spans
-from holdfast.gather.spans import Spans
+from holdfast.gather.inventory import spans
+from holdfast.gather.inventory.spans import Spans
 from holdfast.model.ids import Span
 
 _IDS = st.lists(st.integers(0, 60), max_size=40)

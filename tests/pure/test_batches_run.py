@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.run import batches_run
+from holdfast.run.watch import batches_run
 
 
 def ran(batch: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.report import columns, table, text
+from holdfast.report.terminal import columns, table, text
 
 
 @pytest.mark.parametrize(

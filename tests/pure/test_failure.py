@@ -5,7 +5,7 @@ import pytest
 from holdfast.errors import OffsetsUnreadable, QueryFailed
 from holdfast.model.definition import AvailableNow, Declared, Job, OutputMode
 from holdfast.model.ids import JobName
-from holdfast.run import failure
+from holdfast.run.query import failure
 
 _JOB = Job(
     name=JobName("orders"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from holdfast.run import fingerprint
+from holdfast.run.query import fingerprint
 
 
 def told(called: object) -> list[str]:

@@ -10,8 +10,8 @@ from tests.diagnosing import recorded
 from tests.looking import evidence
 
 from holdfast.decode import fingerprint as plans
-from holdfast.diagnose import check, restart
-from holdfast.diagnose.rules import source_topics
+from holdfast.diagnose import check
+from holdfast.diagnose.rules.sources import topics
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Seen, Severity
@@ -25,6 +25,7 @@ from holdfast.model.fingerprint import (
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaSeen, Surroundings
+from holdfast.predict import restart
 
 HERE = KafkaIdentity(cluster="a", topics={"orders": "1", "bills": "2"})
 ELSEWHERE = replace(HERE, cluster="b")
@@ -142,7 +143,7 @@ def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tu
         landing={},
     )
     whole = Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
-    answers = list(source_topics.asked(whole))
+    answers = list(topics.asked(whole))
     return (
         {(one.code, one.severity) for one in answers if isinstance(one, Finding)},
         {one.reason for one in answers if isinstance(one, NotAssessed)},

@@ -8,8 +8,7 @@ import pytest
 from tests import checkpoint_files as files
 from tests.looking import evidence
 
-from holdfast.diagnose import restart, source_log
-from holdfast.diagnose.rules import source_topics
+from holdfast.diagnose.rules.sources import topics
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceLog
 from holdfast.model.finding import Code, Finding, Seen
@@ -18,6 +17,7 @@ from holdfast.model.ids import Span
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaSeen, Surroundings
+from holdfast.predict import restart, source_log
 
 NOTHING = Surroundings(
     ephemeral="",
@@ -45,7 +45,7 @@ def found(
         identity=NOT_IDENTIFIED,
     )
     around = replace(NOTHING, kafka=cluster)
-    answers = source_topics.asked(
+    answers = topics.asked(
         Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
     )
     return {one.code for one in answers if isinstance(one, Finding)}

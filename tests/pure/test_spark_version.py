@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.diagnose import spark_version
-from holdfast.diagnose.spark_version import NEWEST, OLDEST, Format, narrowed
 from holdfast.model.spark_version import SparkVersion
+from holdfast.spark import version
+from holdfast.spark.version import NEWEST, OLDEST, Format, narrowed
 
 PRUNE = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 STREAMING = "spark.sql.streaming."
@@ -68,13 +68,13 @@ def test_settings_tell_the_release(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("format_", [one for one in Format if one not in spark_version.ONLY_BY])
+@pytest.mark.parametrize("format_", [one for one in Format if one not in version.ONLY_BY])
 def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     release: str, format_: Format
 ) -> None:
     keys, _, highest = RELEASES[release]
     true = SparkVersion(*(int(part) for part in release.split(".")[:2]))
-    since = spark_version.WRITTEN_SINCE[format_]
+    since = version.WRITTEN_SINCE[format_]
     found = narrowed(pinned(keys), {format_}, timestamp_ms=1)
     assert found.highest == SparkVersion(*highest)
     if true < since <= found.highest:
@@ -146,14 +146,14 @@ def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
 def test_a_databricks_runtime_is_told_by_what_only_it_has(
     settings: dict[str, str], sources: set[str], reasons: int
 ) -> None:
-    found = spark_version.runtime(settings, sources)
+    found = version.runtime(settings, sources)
     assert len(found.reasons if found else ()) == reasons
     assert found is None or found.name == "a Databricks runtime"
 
 
 def test_the_table_spans_what_is_known() -> None:
-    assert min(spark_version.PINNED_SINCE.values()) == SparkVersion(2, 2)
+    assert min(version.PINNED_SINCE.values()) == SparkVersion(2, 2)
     assert SparkVersion(2, 1) == OLDEST
-    assert max(spark_version.PINNED_SINCE.values()) == NEWEST
-    assert set(spark_version.WRITTEN_SINCE) == set(Format)
+    assert max(version.PINNED_SINCE.values()) == NEWEST
+    assert set(version.WRITTEN_SINCE) == set(Format)
     assert str(NEWEST) == "4.3"

@@ -20,7 +20,7 @@ from holdfast.model.batch import Batch, Life, Unknown
 from holdfast.model.finding import Code, Severity
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.model.lease import Holder, Lease
-from holdfast.run.batch import OffsetReader
+from holdfast.run.query.batch import OffsetReader
 from holdfast.sinks.delta import ledger
 from holdfast.storage import open_store
 

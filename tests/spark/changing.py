@@ -33,8 +33,8 @@ from tests.spark.restarting import HDFS, copied
 from holdfast.decode import fingerprint as plans
 from holdfast.examples.broker import Broker
 from holdfast.model.finding import Check, Code, Judgement
-from holdfast.run import check as checks
-from holdfast.run import fingerprint
+from holdfast.run.query import check as checks
+from holdfast.run.query import fingerprint
 
 SCHEMA = "k string, k2 string, v long, w long, t timestamp"
 Rows = Counter[tuple[object, ...]]

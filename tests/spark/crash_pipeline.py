@@ -30,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from holdfast import Pipeline, sinks, sources
 from holdfast.model.batch import Batch
 from holdfast.model.definition import Files, Kafka
-from holdfast.run import query
+from holdfast.run.query import stream
 from holdfast.sinks import batch_size
 from holdfast.sinks.delta import append, merge
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -127,7 +127,7 @@ def arm() -> None:
         folder = HOME / "checkpoints/crash-job/offsets" if POINT == "planned" else HOME / "table"
         name = BATCH if POINT == "planned" else f"_spark_metadata/{BATCH}"
         threading.Thread(target=watch, args=(folder / name,), daemon=True).start()
-    writer = query.BatchWriter
+    writer = stream.BatchWriter
     writer._write = before("planned", writer._write)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for sink in (append.DeltaAppendSink, merge.DeltaMergeSink):
         sink.write = after("written", sink.write)  # type: ignore[method-assign,assignment]
@@ -157,8 +157,8 @@ def begin_measured() -> None:
 
 def arm_postgres() -> None:
     """The same for the steps of a PostgreSQL sink."""
-    from holdfast.sinks import postgres  # noqa: PLC0415
-    from holdfast.sinks.postgres import encode, ledger, staging  # noqa: PLC0415
+    from holdfast.sinks import postgres
+    from holdfast.sinks.postgres import encode, ledger, staging
 
     encoded = encode.encoded
 
@@ -178,7 +178,7 @@ def arm_postgres() -> None:
 
 def arm_jdbc() -> None:
     """The same for the steps of a JDBC sink."""
-    from holdfast.sinks.jdbc import JdbcSink, ledger  # noqa: PLC0415
+    from holdfast.sinks.jdbc import JdbcSink, ledger
 
     moved = before("staged", JdbcSink._moved)  # noqa: SLF001
     JdbcSink._moved = moved  # type: ignore[method-assign,assignment]  # noqa: SLF001

@@ -24,13 +24,13 @@ from tests.spark.restarting import (
     write_input,
 )
 
-from holdfast.diagnose import restart
 from holdfast.gather import evidence
 from holdfast.gather.evidence import Place
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
 from holdfast.model.restart import Restart, Runs, Stage, StartError
 from holdfast.model.spark_version import SparkVersion
+from holdfast.predict import restart
 from holdfast.storage import Children, open_reader
 
 BATCHES = 4

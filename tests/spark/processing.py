@@ -35,7 +35,7 @@ def processing(
 def _counter(  # noqa: C901  small ones
     variables: Sequence[str], plus: int, ttl_ms: int | None
 ) -> "StatefulProcessor":
-    from pyspark.sql.streaming import stateful_processor  # noqa: PLC0415
+    from pyspark.sql.streaming import stateful_processor
 
     # What is inside goes to Spark's workers as it is; they need not find this file.
     def a_value(handle: "StatefulProcessorHandle", name: str, schema: str) -> Count:

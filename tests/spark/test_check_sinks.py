@@ -15,7 +15,9 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.examples.database import ROLE, Database
 from holdfast.model.definition import Output
 from holdfast.model.finding import Check, Code, Judgement
-from holdfast.run import admission, check, driver
+from holdfast.run.query import check
+from holdfast.run.start import admission
+from holdfast.run.watch import driver
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter

@@ -28,9 +28,9 @@ from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
 from holdfast.model.batch import Batch, Unknown
 from holdfast.model.ids import BatchId
-from holdfast.run.batch import OffsetReader
 from holdfast.run.once import Once
-from holdfast.run.own_offsets import Own
+from holdfast.run.query.batch import OffsetReader
+from holdfast.run.query.own_offsets import Own
 
 pytestmark = pytest.mark.spark
 

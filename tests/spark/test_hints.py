@@ -32,7 +32,8 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model import advice
 from holdfast.model.definition import Output
 from holdfast.model.finding import Code
-from holdfast.run import admission, driver
+from holdfast.run.start import admission
+from holdfast.run.watch import driver
 
 pytestmark = pytest.mark.spark
 PASSWORD = "HOLDFAST_TEST_PASSWORD"

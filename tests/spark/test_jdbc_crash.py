@@ -14,7 +14,7 @@ import pytest
 from tests.mariadb_server import USER, MariaDbServer
 from tests.spark.driving import KEYS, KILLED, ROWS, Stage, ended, land, wait_for
 
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -22,13 +22,15 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.decode import fingerprint as plans
 from holdfast.errors import ServerUnavailable, StartUnsafe
 from holdfast.examples.broker import Broker
-from holdfast.gather import topics
+from holdfast.gather.around import topics
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Check, Code, Judgement, Severity
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.surroundings import KafkaSeen
-from holdfast.run import admission, clusters, driver, fingerprint
-from holdfast.run import check as checks
+from holdfast.run.query import check as checks
+from holdfast.run.query import fingerprint, kafka_ids
+from holdfast.run.start import admission
+from holdfast.run.watch import driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
@@ -212,7 +214,7 @@ def test_a_cluster_that_does_not_answer_stops_nothing(spark: SparkSession, tmp_p
     began = time.monotonic()
     frame = _frame(spark, _CLOSED, subscribe="orders")
     new = fingerprint.of(frame, sinks=(), output_mode="append")
-    assert time.monotonic() - began < clusters.SECONDS + 5
+    assert time.monotonic() - began < kafka_ids.SECONDS + 5
     assert isinstance(new.sources[0].identity, Unknown)
     known = KafkaIdentity(cluster="c", topics={"orders": "t"})
     old = replace(new, sources=(replace(new.sources[0], identity=known),))

@@ -8,7 +8,7 @@ from tests.spark.driving import land
 from tests.spark.postgres_driving import DatabaseStage, assert_rows_right, fresh_schema
 
 from holdfast.examples.database import ROLE, Database
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -34,7 +34,9 @@ from holdfast.errors import (
 from holdfast.examples.broker import Broker
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
-from holdfast.run import admission, driver, session
+from holdfast.run.session import build
+from holdfast.run.start import admission
+from holdfast.run.watch import driver
 
 pytestmark = pytest.mark.spark
 
@@ -497,7 +499,7 @@ def test_an_error_is_that_of_the_job_whose_function_has_it(
     declared.job("other", reads=landing, writes=place.append("other"))(
         lambda rows: rows.select("nowhere")
     )
-    session.hush()
+    build.hush()
     with pytest.raises(QueryFailed, match="expected job `other` to run, found a query that"):
         place.run(declared)
     assert "ContextLogger" not in capfd.readouterr().err

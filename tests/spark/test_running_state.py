@@ -13,10 +13,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.looking import NOW_MS, rendered
 
-from holdfast.diagnose import diagnosis, restart
-from holdfast.gather import evidence, listing, surroundings
+from holdfast.diagnose import diagnosis
+from holdfast.gather import evidence
+from holdfast.gather.around import surroundings
+from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Code, Finding, Judgement, Seen
+from holdfast.predict import restart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.prove]
@@ -131,7 +134,7 @@ def _looks(location: Path, reader: Reader, *, too_fast_for: bool) -> None:
         assert {one.code for one in told} <= _HEALTHY, told
         if found.unreadable:
             assert too_fast_for
-            assert {one.reason for one in found.unreadable} == {listing.TOO_FAST}
+            assert {one.reason for one in found.unreadable} == {snapshot.TOO_FAST}
             continue
         known += 1
         assert committed in (planned, planned - 1)

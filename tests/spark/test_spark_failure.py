@@ -12,7 +12,8 @@ from pyspark.sql.types import LongType
 
 from holdfast import Pipeline, sinks, sources
 from holdfast.errors import SinkRefused, SinkUnavailable
-from holdfast.run import admission, driver
+from holdfast.run.start import admission
+from holdfast.run.watch import driver
 from holdfast.sinks import spark_failure
 from holdfast.sinks.delta.append import refused
 

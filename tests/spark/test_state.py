@@ -15,9 +15,12 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import stamps
 
 from holdfast.errors import StateUnreadable
-from holdfast.gather import listing, looking, progress, showable, stores, tree
-from holdfast.gather import state as states
-from holdfast.gather.told import History
+from holdfast.gather.history.query_facts import History
+from holdfast.gather.inventory import snapshot, tree
+from holdfast.gather.locate import resolve
+from holdfast.gather.logs import tail
+from holdfast.gather.state import operators as states
+from holdfast.gather.state import readable_batches, stores
 from holdfast.model.state import OperatorSeen
 from holdfast.run import state
 
@@ -25,11 +28,11 @@ pytestmark = pytest.mark.spark
 _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 
 
-def looked(place: Path) -> tuple[looking.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
+def looked(place: Path) -> tuple[resolve.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
     """A checkpoint, what its names say, and its operators."""
-    found = looking.checkpoint_at(str(place), {})
-    listed = listing.folded(found.place.reader, found.top)
-    logged = stores.logged(listed, progress.entries(found.place.reader, listed), History())
+    found = resolve.checkpoint_at(str(place), {})
+    listed = snapshot.folded(found.place.reader, found.top)
+    logged = stores.logged(listed, tail.entries(found.place.reader, listed), History())
     return found, listed, states.seen(found.place.reader, listed, logged).operators
 
 
@@ -184,8 +187,8 @@ def test_what_is_refused_without_spark_is_what_spark_cannot_read(
     assert operators
     for batch in committed:
         for changes in (None, (batch, batch)):
-            asked = showable.Asked(location="", operator=0, batch=batch, changes=changes)
-            expected = _answers(lambda: showable.batch(asked, listed, operators[0]))  # noqa: B023
+            asked = readable_batches.Asked(location="", operator=0, batch=batch, changes=changes)
+            expected = _answers(lambda: readable_batches.batch(asked, listed, operators[0]))  # noqa: B023
             found = _answers(lambda: read(spark, place, batch=batch, changes=changes))  # noqa: B023
             assert found == expected, (batch, changes)
 

@@ -23,7 +23,7 @@ from tests.spark.changing import Query, ran, record
 from tests.spark.restarting import ROCKSDB
 
 from holdfast.model.json import Json
-from holdfast.run import check as checks
+from holdfast.run.query import check as checks
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _OFFSETS_2 = {"spark.sql.streaming.offsetLog.formatVersion": "2"}

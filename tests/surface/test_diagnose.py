@@ -13,7 +13,8 @@ from tests.golden import FOLDER, Golden, each
 
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.model.finding import Code, Judgement
-from holdfast.report import diagnosis, text
+from holdfast.report import diagnosis
+from holdfast.report.terminal import text
 
 
 def test_the_whole_report(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests import checkpoint_files as files
 from tests.commands import holdfast
 
-from holdfast.report import columns
+from holdfast.report.terminal import columns
 
 LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 TRACEBACK = """\

@@ -16,7 +16,7 @@ from holdfast.examples import database
 from holdfast.model import advice
 from holdfast.model.finding import Code, Diagnosis, Finding, Severity
 from holdfast.model.spark_version import SparkVersion
-from holdfast.run import session
+from holdfast.run.session import build
 from holdfast.sinks.secret import secret
 
 
@@ -172,7 +172,7 @@ def test_a_missing_metadata_file_names_the_version_that_refuses_it(tmp_path: Pat
 
 def _named(told: str) -> dict[str, str]:
     """Read the settings that a remedy gives to `--set`."""
-    return session.parse(tuple(re.findall(r"`--set ([^`]+)`", told)))
+    return build.parse(tuple(re.findall(r"`--set ([^`]+)`", told)))
 
 
 def test_a_checksum_that_was_left_is_removed_as_told(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_partitions_are_set_as_told(tmp_path: Path) -> None:
 
 def test_a_setting_is_written_as_told() -> None:
     with pytest.raises(OptionInvalid) as told:
-        session.parse(("shuffle.partitions 8",))
+        build.parse(("shuffle.partitions 8",))
     (form,) = re.findall(r"`--set (.+?)`", told.value.hint)
     written = form.replace("KEY", "spark.sql.shuffle.partitions").replace("VALUE", "8")
-    assert session.parse((written,)) == {"spark.sql.shuffle.partitions": "8"}
+    assert build.parse((written,)) == {"spark.sql.shuffle.partitions": "8"}
 
 
 def test_the_package_of_the_server_is_called_as_told(monkeypatch: pytest.MonkeyPatch) -> None:

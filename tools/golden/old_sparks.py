@@ -15,7 +15,7 @@ from jgo.maven import MavenContext
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, launch_gateway
 from tools.golden import java, sparks
 
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 # A broker of today talks to clients from 2.1 on only. Which client it is that reads the rows is no
 # part of what a checkpoint holds.

@@ -129,7 +129,7 @@ def _flat_map_groups(stage: Stage) -> DataStreamWriter:
 def tws_in_pandas(stage: Stage) -> DataStreamWriter:
     """Several state variables and timers, through pandas."""
     # Late: the module needs Spark 4.
-    from tools.golden.processors import PandasCounter  # noqa: PLC0415
+    from tools.golden.processors import PandasCounter
 
     return noop(
         watermarked(stage)
@@ -139,7 +139,7 @@ def tws_in_pandas(stage: Stage) -> DataStreamWriter:
 
 
 def _tws_ttl(stage: Stage) -> DataStreamWriter:
-    from tools.golden.processors import ForgetfulCounter  # noqa: PLC0415
+    from tools.golden.processors import ForgetfulCounter
 
     by = stage.files().groupBy("k")
     return noop(
@@ -150,7 +150,7 @@ def _tws_ttl(stage: Stage) -> DataStreamWriter:
 
 
 def _tws_rows(stage: Stage) -> DataStreamWriter:
-    from tools.golden.processors import RowCounter  # noqa: PLC0415
+    from tools.golden.processors import RowCounter
 
     return noop(
         watermarked(stage)

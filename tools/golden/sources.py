@@ -163,14 +163,14 @@ def _iceberg(stage: Stage) -> DataStreamWriter:
 
 def _python_source(stage: Stage) -> DataStreamWriter:
     # Late: the module needs Spark 4.
-    from tools.golden.python_source import CounterSource  # noqa: PLC0415
+    from tools.golden.python_source import CounterSource
 
     stage.spark.dataSource.register(CounterSource)
     return _noop(stage.spark.readStream.format(CounterSource.name()).load())
 
 
 def _simple_python_source(stage: Stage) -> DataStreamWriter:
-    from tools.golden.python_source import SimpleCounterSource  # noqa: PLC0415
+    from tools.golden.python_source import SimpleCounterSource
 
     stage.spark.dataSource.register(SimpleCounterSource)
     return _noop(stage.spark.readStream.format(SimpleCounterSource.name()).load())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jgo.maven import MavenContext
 
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -34,7 +34,7 @@ class Spark:
 
     version: str
     packages: tuple[str, ...]
-    # A set of `src/holdfast/run/jars.lock`, or coordinates of jars that are complete together.
+    # A set of `src/holdfast/run/session/jars.lock`, or coordinates of a complete set of jars.
     jars: str | tuple[str, ...]
     kafka: bool
     delta: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from holdfast.gather.tree import Told
+    from holdfast.gather.inventory.tree import Told
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2

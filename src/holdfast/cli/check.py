@@ -7,7 +7,7 @@ import click
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.model.finding import Judgement
-from holdfast.run import session
+from holdfast.run.session import build
 
 
 @click.command()
@@ -34,11 +34,9 @@ def check(  # noqa: PLR0913  one parameter an option
     ran. Ends with 0 if every start is safe, with 1 if a change needs a decision, and with 3 if
     something cannot be read.
     """
-    from holdfast.report import check as shown  # noqa: PLC0415  the command is to start fast
+    from holdfast.report import check as shown  # the command is to start fast
 
-    found = ops.check(
-        ops.load(target), jobs, master=master, given=session.parse(given), debug=debug
-    )
+    found = ops.check(ops.load(target), jobs, master=master, given=build.parse(given), debug=debug)
     if as_json:
         options.write(json.dumps(shown.of(found), indent=2, ensure_ascii=False) + "\n")
     else:

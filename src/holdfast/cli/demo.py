@@ -48,7 +48,7 @@ def demo(  # noqa: PLR0913  one parameter an option
 ) -> int:
     """Kill a streaming driver again and again, and show that no row is lost or duplicated."""
     _require_packages(kafka=kafka)
-    from holdfast.examples.sensors import demo as sensors  # noqa: PLC0415  it needs extras
+    from holdfast.examples.sensors import demo as sensors  # it needs extras
 
     return sensors.run(
         sensors.Wishes(

@@ -64,7 +64,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option
             now_ms=round(time.time() * 1000),
             told=told,
         )
-    from holdfast.report import diagnosis  # noqa: PLC0415  the command is to start fast
+    from holdfast.report import diagnosis  # the command is to start fast
 
     if as_json:
         text = json.dumps(diagnosis.of(found), indent=2, ensure_ascii=False)

@@ -89,26 +89,26 @@ def _range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
 def _show(found: Evidence, form: str | None) -> None:
     # Each report is loaded only where it is shown: the command is to start fast.
     if form == "json":
-        from holdfast.report import document  # noqa: PLC0415
+        from holdfast.report import document
 
         _json(document.of(found))
     elif form == "markdown":
-        from holdfast.report import markdown  # noqa: PLC0415
+        from holdfast.report import markdown
 
         options.write(markdown.of(found))
     elif form == "html":
-        from holdfast.report import html  # noqa: PLC0415
+        from holdfast.report.html import page
 
-        options.write(html.of(found))
+        options.write(page.of(found))
     else:
-        from holdfast.report import text  # noqa: PLC0415
+        from holdfast.report.terminal import text
 
         options.write_lines(text.of(found))
 
 
 def _show_rows(found: Checkpoints, location: str, form: str | None) -> None:
-    from holdfast.report import listing  # noqa: PLC0415
-    from holdfast.storage import urls  # noqa: PLC0415
+    from holdfast.report import listing
+    from holdfast.storage import urls
 
     base = urls.canonical(location)
     if form == "json":
@@ -125,8 +125,8 @@ def _show_rows(found: Checkpoints, location: str, form: str | None) -> None:
 
 
 def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:
-    from holdfast.report import batches  # noqa: PLC0415
-    from holdfast.storage import urls  # noqa: PLC0415
+    from holdfast.report import batches
+    from holdfast.storage import urls
 
     if form == "json":
         _json(batches.of(detail, urls.canonical(location), compared=compared))

@@ -23,10 +23,10 @@ from holdfast.model.definition import (
     PostgresAppend,
     PostgresUpsert,
     Source,
+    find_target,
 )
 from holdfast.model.json import Json
 from holdfast.report import redact
-from holdfast.run.locations import path_of
 from holdfast.run.pipeline import Pipeline
 from holdfast.storage import urls
 
@@ -87,9 +87,9 @@ def _output(output: Output) -> str:
         case DeltaAppend() | DeltaMerge() as sink:
             return f"Delta table {sink.path}{_by(sink)}"
         case PostgresAppend() | PostgresUpsert() as sink:
-            return f"PostgreSQL table {path_of(sink)}{_by(sink)}"
+            return f"PostgreSQL table {find_target(sink)}{_by(sink)}"
         case JdbcAppend() | JdbcUpsert() as sink:
-            return f"JDBC table {path_of(sink)}{_by(sink)}"
+            return f"JDBC table {find_target(sink)}{_by(sink)}"
         case FileSink() as sink:
             return f"{sink.format} files in {sink.path}"
         case ForeachBatch() as sink:

@@ -104,7 +104,7 @@ def _open_what_is_closed() -> None:
 
 
 def _tell(code: str, message: str, hint: str) -> None:
-    from holdfast.cli.options import painting  # noqa: PLC0415  a command is to start fast
+    from holdfast.cli.options import painting  # a command is to start fast
 
     paint = painting(sys.stderr)
     click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
@@ -114,14 +114,14 @@ def _tell(code: str, message: str, hint: str) -> None:
 
 def _trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
     """The whole stack trace; a location or an option in it may hold a key."""
-    import traceback  # noqa: PLC0415
+    import traceback
 
     click.echo(_without_secrets("".join(traceback.format_exception(kind, error, where))), err=True)
 
 
 def _without_secrets(said: str) -> str:
     # Loaded only where something is wrong: a command is to start fast.
-    from holdfast.report import redact  # noqa: PLC0415
+    from holdfast.report import redact
 
     # Whole first: a private key has several lines.
     return "\n".join(redact.shown(line) for line in redact.text(said).split("\n"))

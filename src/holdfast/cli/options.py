@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from holdfast.errors import OptionInvalid, ReportUnwritten
-from holdfast.report.text import Line, Part, Style
+from holdfast.report.terminal.text import Line, Part, Style
 
 _PAINTS: dict[Style, dict[str, str | bool]] = {
     Style.HEAD: {"bold": True},
@@ -112,9 +112,9 @@ def write_lines(lines: Iterable[Line]) -> None:
     """Lines, painted and wrapped where a terminal shows them."""
     paint = painting(sys.stdout)
     if sys.stdout.isatty():
-        import shutil  # noqa: PLC0415  only a terminal has a width
+        import shutil  # only a terminal has a width
 
-        from holdfast.report.wrap import wrapped  # noqa: PLC0415
+        from holdfast.report.terminal.wrap import wrapped
 
         lines = wrapped(lines, shutil.get_terminal_size().columns)
     write("".join(_painted(line, paint=paint) + "\n" for line in lines))

@@ -5,7 +5,7 @@ import click
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.report import redact
-from holdfast.run import session
+from holdfast.run.session import build
 
 
 @click.command()
@@ -57,7 +57,7 @@ def run(  # noqa: PLR0913  one parameter an option
         ops.load(target),
         jobs,
         master=master,
-        given=session.parse(given),
+        given=build.parse(given),
         once=once,
         grace=grace,
         dev=dev,

@@ -6,7 +6,6 @@ Several changes are judged together: each is told, and the verdict is that of th
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from holdfast.diagnose import unseen
 from holdfast.diagnose.changes import (
     aggregates,
     arbitrary,
@@ -35,6 +34,7 @@ from holdfast.model.finding import (
     NotAssessed,
     Severity,
 )
+from holdfast.predict import unread_files
 
 Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
@@ -61,7 +61,7 @@ UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 def checked(job: str, change: Change) -> Check:
     """The changes, the worst first, and the verdict that they add up to."""
     location = change.evidence.location.value
-    hidden = unseen.files(change.evidence)
+    hidden = unread_files.files(change.evidence)
     if hidden:
         return _not_seen(job, location, hidden)
     if change.evidence.batches.last_planned is None:

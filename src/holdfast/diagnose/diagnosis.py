@@ -6,38 +6,37 @@ A rule is a function from what was seen to findings, and to questions that it co
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from holdfast.diagnose import restart, spark_version
-from holdfast.diagnose.rules import (
+from holdfast.diagnose.rules.logs import (
     asynchronous,
-    batch_progress,
     checksums,
-    commits,
-    continuity,
     continuous,
-    copies,
     damage,
     disagreement,
-    drivers,
-    earlier,
     edited,
-    growth,
-    hazards,
+    gaps,
     identity,
-    landing,
-    misplaced_state,
-    misread,
+    no_commits,
     pending,
-    rewritten,
+)
+from holdfast.diagnose.rules.sources import (
+    bare_numbers,
+    delta_tables,
+    file_logs,
+    files,
+    foreign_offsets,
+    landing,
+    topics,
+    went_back,
+)
+from holdfast.diagnose.rules.state import batch_progress, hazards, misplaced, rewritten, stores
+from holdfast.diagnose.rules.surroundings import (
+    copies,
+    drivers,
+    growth,
+    old_spark,
     settings,
     sinks,
-    source_files,
-    source_logs,
-    source_numbers,
-    source_tables,
-    source_topics,
-    state,
     storage,
-    went_back,
 )
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
@@ -51,6 +50,8 @@ from holdfast.model.finding import (
 )
 from holdfast.model.restart import Runs, Stage, Starting
 from holdfast.model.surroundings import Surroundings
+from holdfast.predict import restart
+from holdfast.spark import version
 
 Rule = Callable[[Seen], Iterator[Finding | NotAssessed]]
 RULES: tuple[Rule, ...] = (
@@ -58,24 +59,24 @@ RULES: tuple[Rule, ...] = (
     damage.asked,
     disagreement.asked,
     edited.asked,
-    continuity.asked,
+    gaps.asked,
     pending.asked,
-    commits.asked,
+    no_commits.asked,
     batch_progress.asked,
     asynchronous.asked,
     continuous.asked,
     checksums.asked,
     sinks.asked,
-    source_logs.asked,
-    misread.asked,
-    source_numbers.asked,
-    source_files.asked,
+    file_logs.asked,
+    foreign_offsets.asked,
+    bare_numbers.asked,
+    files.asked,
     landing.asked,
-    source_tables.asked,
-    source_topics.asked,
+    delta_tables.asked,
+    topics.asked,
     went_back.asked,
-    state.asked,
-    misplaced_state.asked,
+    stores.asked,
+    misplaced.asked,
     rewritten.asked,
     hazards.asked,
     settings.asked,
@@ -83,7 +84,7 @@ RULES: tuple[Rule, ...] = (
     storage.asked,
     copies.asked,
     growth.asked,
-    earlier.asked,
+    old_spark.asked,
 )
 _UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 _BY_BADNESS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement.UNSAFE)
@@ -110,7 +111,7 @@ def diagnose_worst(
     if not others:
         return replace(worst, sparks=())
     if worst.restart.starting.spark != starts[0].spark:
-        every = spark_version.spelled(sorted(one.spark for one in starts))
+        every = version.spelled(sorted(one.spark for one in starts))
         how = replace(worst.restart.starting, chosen=f"the worst of {every}, which may start it")
         worst = replace(worst, restart=replace(worst.restart, starting=how))
     return replace(worst, others=tuple(others))

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.errors import JavaMissing, ServerUnavailable
-from holdfast.run import jars
+from holdfast.run.session import jars
 
 _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0

@@ -11,23 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.decode import metadata
-from holdfast.gather import (
-    facts,
-    leaves,
-    ledgers,
-    listing,
-    origins,
-    processes,
-    progress,
-    runs,
-    source_logs,
-    state,
-    stores,
-    timeline,
-    tree,
-)
-from holdfast.gather.pieces import decoded, unread
-from holdfast.gather.told import History
+from holdfast.gather import facts
+from holdfast.gather.history import ledgers, processes, runs
+from holdfast.gather.history.query_facts import History
+from holdfast.gather.inventory import snapshot, tree
+from holdfast.gather.inventory.read import decoded, unread
+from holdfast.gather.logs import tail, timeline
+from holdfast.gather.sources import file_logs, offset_lines, positions
+from holdfast.gather.state import operators, stores
 from holdfast.model.checkpoint import FileKind, QueryMetadata
 from holdfast.model.evidence import Evidence, SourceSeen
 from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
@@ -37,7 +28,7 @@ from holdfast.model.state import Misplaced
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
 
 if TYPE_CHECKING:
-    from holdfast.gather.history import EventLog
+    from holdfast.gather.history.events import EventLog
 
 _MOST_METADATA = 1 << 20
 _NO_METADATA = "no file `metadata`: Spark gives the query "
@@ -71,9 +62,9 @@ def evidence(
     """
     found, seen = _of_one_moment(place, top, event_log, told)
     latest = _latest(seen.entries)
-    bare = progress.keeps_no_commits(found, latest[1] if latest else None)
-    epochs = progress.are_epochs(seen.entries.offsets)
-    batches = progress.batches(found, no_commit_log=bare, continuous=epochs)
+    bare = tail.keeps_no_commits(found, latest[1] if latest else None)
+    epochs = tail.are_epochs(seen.entries.offsets)
+    batches = tail.batches(found, no_commit_log=bare, continuous=epochs)
     settings = latest[1].settings if latest else {}
     versions = facts.versions(seen, latest)
     lease = seen.recorded.lease
@@ -107,7 +98,7 @@ def evidence(
         commit_entries=seen.entries.commits,
         source_logs=seen.source_logs,
         not_empty=frozenset(found.not_empty & {"offsets", "commits", "state"}),
-        leftover_checksums=source_logs.leftover_checksums(found),
+        leftover_checksums=file_logs.leftover_checksums(found),
         plan=seen.told.plan,
         recorded_ends=seen.told.ends,
         stateless=_stateless(seen.told),
@@ -121,18 +112,18 @@ def _of_one_moment(
     top: Children,
     event_log: "EventLog | None",
     told: tree.Told,
-    looks: int = listing.MOST_LOOKS,
+    looks: int = snapshot.MOST_LOOKS,
 ) -> tuple[tree.Tree, facts.Seen]:
     """What was seen; where the query is too fast, as if its offset log could not be listed."""
-    found = listing.folded(place.reader, top, told)
+    found = snapshot.folded(place.reader, top, told)
     seen = _looked(place, found, event_log)
-    if not listing.passed(place.reader, found):
+    if not snapshot.passed(place.reader, found):
         return found, seen
     if looks > 1:
         again = place.reader.children("")
         top = again if isinstance(again, Children) else top
         return _of_one_moment(place, top, event_log, told, looks - 1)
-    found.refuse(Refused(path="offsets", reason=listing.TOO_FAST))
+    found.refuse(Refused(path="offsets", reason=snapshot.TOO_FAST))
     return found, _looked(place, found, event_log)
 
 
@@ -140,11 +131,11 @@ def _looked(place: Place, found: tree.Tree, event_log: "EventLog | None") -> fac
     reader = place.reader
     own_id = query_id(reader, found)
     recorded = runs.recorded(place.beside, place.name) if place.beside else runs.NOTHING
-    entries = progress.entries(reader, found)
+    entries = tail.entries(reader, found)
     told = _told(place, recorded, event_log, (_id_of(own_id), entries))
     sources, damaged = _sources(reader, found, entries, told)
-    logs = source_logs.seen(reader, found, sources)
-    stated = state.seen(reader, found, stores.logged(found, entries, told))
+    logs = file_logs.seen(reader, found, sources)
+    stated = operators.seen(reader, found, stores.logged(found, entries, told))
     return facts.Seen(
         tree=found,
         entries=entries,
@@ -202,16 +193,16 @@ def _told(
     place: Place,
     recorded: runs.Recorded,
     event_log: "EventLog | None",
-    own: tuple[QueryId | None, progress.Entries],
+    own: tuple[QueryId | None, tail.Entries],
 ) -> History:
     if event_log is None and not recorded.events:
         return History()
-    from holdfast.gather import history  # noqa: PLC0415  most checkpoints have neither
+    from holdfast.gather.history import events  # most checkpoints have neither
 
     own_id, entries = own
     logged = event_log.events if event_log else None
     batches = entries.offsets.keys() | entries.damaged_offsets.keys()
-    return history.of(recorded.events, logged, own_id, place.url, batches)
+    return events.of(recorded.events, logged, own_id, place.url, batches)
 
 
 def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
@@ -228,23 +219,23 @@ def query_id(reader: Reader, found: tree.Tree) -> Fact[QueryId]:
             case Unreadable() as said:
                 return unread("metadata", said)
             case Missing():
-                return UnreadableFile(path="metadata", reason=progress.GONE)
+                return UnreadableFile(path="metadata", reason=tail.GONE)
     raise AssertionError
 
 
 def _sources(
-    reader: Reader, found: tree.Tree, entries: progress.Entries, told: History
+    reader: Reader, found: tree.Tree, entries: tail.Entries, told: History
 ) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
     latest = _latest(entries)
     if latest is None:
         return (), ()
     earlier = max((batch for batch in entries.offsets if batch < latest[0]), default=None)
     before = None if earlier is None else (earlier, entries.offsets[earlier])
-    lines = leaves.of(reader, found, latest[1], entries.offsets.values(), told.sources)
-    return origins.seen(reader, found, before, latest, lines)
+    lines = offset_lines.of(reader, found, latest[1], entries.offsets.values(), told.sources)
+    return positions.seen(reader, found, before, latest, lines)
 
 
-def _latest(entries: progress.Entries) -> tuple[BatchId, OffsetEntry] | None:
+def _latest(entries: tail.Entries) -> tuple[BatchId, OffsetEntry] | None:
     if not entries.offsets:
         return None
     newest = max(entries.offsets)

@@ -6,9 +6,11 @@ A fact is known, absent, unreadable or unknown; what is inferred says from what.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.diagnose.spark_version import Format, narrowed, runtime
-from holdfast.gather import progress, restarts, runs, state, state_facts, tree
-from holdfast.gather.told import History
+from holdfast.gather.history import runs
+from holdfast.gather.history.query_facts import History
+from holdfast.gather.inventory import tree
+from holdfast.gather.logs import restarts, tail
+from holdfast.gather.state import facts, operators
 from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Batches, SourceLog, SourceSeen, Start
@@ -17,6 +19,7 @@ from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset
 from holdfast.model.spark_version import Runtime, VersionRange
+from holdfast.spark.version import Format, narrowed, runtime
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"
@@ -30,11 +33,11 @@ class Seen:
     """Everything that was looked at, before it is put together."""
 
     tree: tree.Tree
-    entries: progress.Entries
+    entries: tail.Entries
     recorded: runs.Recorded
     told: History
     query_id: Fact[QueryId]
-    state: state.State
+    operators: operators.State
     sources: tuple[SourceSeen, ...]
     unreadable: list[UnreadableFile]
     source_logs: dict[str, SourceLog]
@@ -96,7 +99,7 @@ def output_mode(seen: Seen) -> Fact[str]:
     if seen.told.output_mode is not None:
         return seen.told.output_mode
     for operator in seen.state.operators:
-        mode = state_facts.output_mode(operator)
+        mode = facts.output_mode(operator)
         if mode is not None:
             read_from = operator.name.read_from if isinstance(operator.name, Known) else ()
             return Known(value=mode.lower(), read_from=read_from)
@@ -105,7 +108,7 @@ def output_mode(seen: Seen) -> Fact[str]:
 
 def operators(seen: Seen) -> Fact[tuple[str, ...]]:
     """The stateful operators, by name."""
-    fact = state_facts.names(seen.state.operators, seen.tree)
+    fact = facts.names(seen.state.operators, seen.tree)
     recorded = seen.told
     untold = isinstance(fact, Absent | UnreadableFile)
     if untold and recorded.operators and recorded.query_id:
@@ -116,7 +119,7 @@ def operators(seen: Seen) -> Fact[tuple[str, ...]]:
 def provider(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str]:
     """The provider of the state stores."""
     settings, path = (latest[1].settings, f"offsets/{latest[0]}") if latest else ({}, "")
-    return state_facts.provider(seen.tree, settings, path)
+    return facts.provider(seen.tree, settings, path)
 
 
 def spark_version(

@@ -154,6 +154,17 @@ LedgeredSink = DeltaSink | DatabaseSink
 Sink = LedgeredSink | FileSink | ForeachBatch
 
 
+def find_target(sink: Sink) -> str:
+    """Return the path or the table of a sink; a user's own function has neither."""
+    match sink:
+        case DeltaAppend() | DeltaMerge() | FileSink():
+            return sink.path
+        case PostgresAppend() | PostgresUpsert() | JdbcAppend() | JdbcUpsert():
+            return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
+        case ForeachBatch():
+            return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """One output of a job: a sink, and which rows of the job's result go there."""

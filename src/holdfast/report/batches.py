@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from holdfast.model.evidence import BatchDetail, Committed
 from holdfast.model.json import Json
-from holdfast.report import document, redact, text
-from holdfast.report.text import Line, Part, Style
+from holdfast.report import document, redact
+from holdfast.report.terminal import text
+from holdfast.report.terminal.text import Line, Part, Style
 
 
 def lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import redact, words
 from holdfast.report.diagnosis import JUDGED, finding
-from holdfast.report.text import Line, Part, Style, clean
+from holdfast.report.terminal.text import Line, Part, Style, clean
 
 FORMAT = 1
 _WORST = (Judgement.UNSAFE, Judgement.UNDEFINED, Judgement.UNKNOWN, Judgement.SAFE)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import spark_version
 from holdfast.model.batch import Unknown
 from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
 from holdfast.model.json import Json
 from holdfast.model.restart import Restart, Runs, SourceRange, StartError
 from holdfast.model.version import VERSION
-from holdfast.report import failing, redact, rows, words
-from holdfast.report.text import Line, Part, Style, clean
+from holdfast.report import redact, rows, start_failure, words
+from holdfast.report.terminal.text import Line, Part, Style, clean
+from holdfast.spark import version
 
 FORMAT = 1
 _MOST_LINES = 8
@@ -157,7 +157,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _verdict_line(shown: Diagnosis) -> Line:
-    sparks = f" with Spark {spark_version.spelled(shown.sparks)}" if shown.sparks else ""
+    sparks = f" with Spark {version.spelled(shown.sparks)}" if shown.sparks else ""
     other = shown.restart.otherwise
     unless = f", unless {other.condition}" if shown.judgement is Judgement.SAFE and other else ""
     said = f"{shown.judgement.value}{sparks}{unless}: {_sentence(shown)}"
@@ -167,7 +167,7 @@ def _verdict_line(shown: Diagnosis) -> Line:
 def _sentence(diagnosis: Diagnosis) -> str:
     restart = diagnosis.restart
     if restart.error is not None:
-        return failing.sentence("a start", restart, restart.error)
+        return start_failure.sentence("a start", restart, restart.error)
     worst = next((one for one in diagnosis.findings if one.severity is not Severity.NOTE), None)
     told = diagnosis.judgement in (Judgement.UNSAFE, Judgement.UNDEFINED)
     if worst is not None and told:
@@ -237,7 +237,7 @@ def _error_line(shown: StartError) -> Line:
     batch = "" if isinstance(shown.batch, Unknown) else f" at batch {shown.batch}"
     return (
         Part(f"  fails{batch} with {name}", Style.BAD),
-        Part(f", {failing.told(shown)}", Style.DIM),
+        Part(f", {start_failure.told(shown)}", Style.DIM),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
-from holdfast.report.text import Line, Part, Style
+from holdfast.report.terminal.text import Line, Part, Style
 
 
 def lines(code: Code, shown: Explanation) -> Iterator[Line]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from holdfast.model.evidence import CheckpointRow, Checkpoints
 from holdfast.model.fact import Known
 from holdfast.model.json import Json
-from holdfast.report import columns, document, redact, words
+from holdfast.report import document, redact, words
 from holdfast.report.markdown import code, in_table, prose
-from holdfast.report.text import LEVELS, Line, Part, Style
+from holdfast.report.terminal import columns
+from holdfast.report.terminal.text import LEVELS, Line, Part, Style
 
 _MOST = 20
 _MORE = "Not searched, and may hold more"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
 from holdfast.model.fact import Absent, Known
-from holdfast.report import raised, redact, rows, verdict, words
+from holdfast.report import error_line, redact, rows, verdict, words
 
 _RECENT = 12
 _MOST = 20
@@ -114,7 +114,7 @@ def _restarts(evidence: Evidence) -> Iterator[str]:
     for one in history.value[-_MOST:]:
         first = "" if one.first_batch is None else f", from batch {one.first_batch}"
         spark = f", Spark {literal(one.spark_version)}" if one.spark_version else ""
-        error = f" {prose(raised.line(one.error))}" if one.error else ""
+        error = f" {prose(error_line.line(one.error))}" if one.error else ""
         told = f"{one.sign.value}{first}{spark}"
         yield f"- {words.moment(one.at_ms)} {told}: {prose(one.note)}{error}"
 

@@ -7,14 +7,15 @@ at the latest commit.
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.diagnose import empty, restart, spark_version
 from holdfast.model.evidence import Batches, CheckpointRow, Evidence
 from holdfast.model.fact import Absent, UnreadableFile
 from holdfast.model.ids import within
 from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
-from holdfast.report import failing
+from holdfast.predict import empty_batch, restart
+from holdfast.report import start_failure
+from holdfast.spark import version
 
 
 def of(evidence: Evidence) -> Verdict:
@@ -23,7 +24,7 @@ def of(evidence: Evidence) -> Verdict:
     standing = of_batches(
         evidence.batches,
         open_ended=opened[0] if opened else "",
-        writes_nothing=empty.writes_nothing(evidence),
+        writes_nothing=empty_batch.writes_nothing(evidence),
     )
     if standing.level is Level.BAD:
         return standing
@@ -77,10 +78,10 @@ def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
     named = (
         f"{predicted.starting.spark}"
         if len(sparks) == len(starts)
-        else spark_version.spelled(sorted(sparks))
+        else version.spelled(sorted(sparks))
     )
     whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
-    return failing.sentence(f"a start of {whose} {named}", predicted, error), error
+    return start_failure.sentence(f"a start of {whose} {named}", predicted, error), error
 
 
 def _unidentified(evidence: Evidence) -> Iterator[str]:

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.model.lease import Lease
-    from holdfast.run.admission import AdmittedJob
-    from holdfast.run.lease import Keeper
-    from holdfast.run.locations import Base
-    from holdfast.run.query import BatchWriter
+    from holdfast.run.query.stream import BatchWriter
+    from holdfast.run.start.admission import AdmittedJob
+    from holdfast.run.start.lease import Keeper
+    from holdfast.run.start.locations import Base
     from holdfast.storage import Store
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -169,8 +169,9 @@ class Once:
             return False
 
     def _started(self, rows: "DataFrame") -> "BatchWriter":
-        from holdfast.run import admission, lease, query  # noqa: PLC0415  a declaration needs no pyspark
-        from holdfast.run.batch import OffsetReader  # noqa: PLC0415
+        from holdfast.run.query import stream
+        from holdfast.run.query.batch import OffsetReader
+        from holdfast.run.start import admission, lease
 
         wishes = admission.Wishes(dev=self._dev, accepted=self._accept, adopt=self._adopt)
         found = admission.admitted(self._declaration, [self._job], wishes)
@@ -187,13 +188,13 @@ class Once:
         try:
             _require_same_query(found.base, admitted, rows.sparkSession)
             admitted = admission.catch_up(admitted, keeper, wishes.accepted, again=False)
-            query.prepare(admitted.outputs, admitted.life, rows)
+            stream.prepare(admitted.outputs, admitted.life, rows)
             record.begin(admitted)
         except BaseException:
             self._release()
             raise
         reader = OffsetReader(found.base.store, self._job.name, admitted.life)
-        return query.BatchWriter(admitted.outputs, reader)
+        return stream.BatchWriter(admitted.outputs, reader)
 
 
 _open: "weakref.WeakValueDictionary[str, Once]" = weakref.WeakValueDictionary()
@@ -214,8 +215,8 @@ class _RunRecord:
     """
 
     def __init__(self, store: "Store", job: str, spark: "SparkSession") -> None:
-        from holdfast.run import clock  # noqa: PLC0415  a declaration needs no pyspark
-        from holdfast.run.records import RunLog  # noqa: PLC0415
+        from holdfast.run.session import clock
+        from holdfast.run.watch.records import RunLog
 
         local = spark.sparkContext.getLocalProperty
         self._query, self._run = local(_QUERY_ID), local(_RUN_ID)
@@ -225,8 +226,9 @@ class _RunRecord:
 
     def begin(self, admitted: "AdmittedJob") -> None:
         """Record the start; a query that Spark gives no id cannot be told from others."""
-        from holdfast.gather import processes  # noqa: PLC0415
-        from holdfast.run import clock, listener  # noqa: PLC0415
+        from holdfast.gather.history import processes
+        from holdfast.run.session import clock
+        from holdfast.run.watch import listener
 
         if not self._query or not self._run:
             return
@@ -253,7 +255,7 @@ class _RunRecord:
 
     def end(self) -> None:
         """Record the end."""
-        from holdfast.run import clock  # noqa: PLC0415
+        from holdfast.run.session import clock
 
         if self._begun:
             self._add({"event": "terminated", "at_ms": clock.now_ms(), "error": None})

@@ -32,7 +32,7 @@ from holdfast.storage import urls
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.run.driver import Running
+    from holdfast.run.watch.driver import Running
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -131,9 +131,11 @@ class Pipeline:
 
     def start(self, spark: "SparkSession", *, dev: bool = False) -> "Running":
         """Start every job on a session that exists already, as in a notebook; returns at once."""
-        from holdfast.run import admission, driver, session  # noqa: PLC0415  a declaration needs no pyspark
+        from holdfast.run.session import build
+        from holdfast.run.start import admission
+        from holdfast.run.watch import driver
 
-        session.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
+        build.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
         return driver.start(self.declaration, self.jobs, spark, admission.Wishes(dev=dev))
 
     def _add(self, job: Job) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.run.listener import Records
+    from holdfast.run.watch.listener import Records
 
 
 def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -> "Records":
@@ -15,7 +15,7 @@ def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -
     The records of a query with the checkpoint `<folder>/<name>` go to
     `<folder>/.holdfast/<name>/runs/`. Call it once, before the queries start.
     """
-    from holdfast.run import listener, records  # noqa: PLC0415  a declaration needs no pyspark
+    from holdfast.run.watch import listener, records
 
     recorder = records.Recorder(flush_seconds=1.0)
     kept = listener.Records(spark, recorder, storage or {}, every_query=True)

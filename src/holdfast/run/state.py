@@ -25,7 +25,7 @@ from holdfast.model.fact import Known
 from holdfast.model.json import mapping
 from holdfast.model.state import OperatorSeen
 from holdfast.report import redact
-from holdfast.run import apart
+from holdfast.run.session import interruptible
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
 from holdfast.storage.reader import joined
 
@@ -87,7 +87,7 @@ def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) ->
             return rows(copy, operator, wanted, spark)
 
     try:
-        return apart.done(through_spark)
+        return interruptible.done(through_spark)
     except HoldfastError:
         raise
     except Exception:
@@ -180,7 +180,7 @@ def _plain(value: object, kind: "DataType") -> object:
     A timestamp is in UTC, and says so: Spark gives it in the time zone of this machine. One without
     a time zone is left as it is.
     """
-    from pyspark.sql import types  # noqa: PLC0415  a session is there
+    from pyspark.sql import types  # a session is there
 
     match value, kind:
         case tuple(), types.StructType():
@@ -202,10 +202,10 @@ def _plain(value: object, kind: "DataType") -> object:
 @contextmanager
 def _told() -> Iterator[None]:
     """What Spark cannot read is said in its own words."""
-    from py4j.protocol import (  # noqa: PLC0415
+    from py4j.protocol import (
         Py4JError,
     )
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.errors import PySparkException
 
     try:
         yield
@@ -274,10 +274,10 @@ def _relocated(path: str, data: bytes, copy: Path) -> bytes:
 def _session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
     """A session of its own, for as long as rows are read."""
     try:
-        import pyspark  # noqa: F401, PLC0415  only to see whether it is there
+        import pyspark  # noqa: F401  only to see whether it is there
     except ModuleNotFoundError as error:
         raise extras_missing(["pyspark"], ["spark"]) from error
-    from holdfast.run import session as sessions  # noqa: PLC0415  pyspark is known to be there
+    from holdfast.run.session import build as sessions  # pyspark is known to be there
 
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     with nullcontext() if debug else said.open("wb") as errors:

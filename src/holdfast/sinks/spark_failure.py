@@ -88,7 +88,7 @@ def is_lasting(error: BaseException) -> bool:
 
 def conditions(error: BaseException) -> tuple[str, ...]:
     """The conditions of an exception and of its causes, the outermost first."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+    from py4j.protocol import Py4JError
 
     try:
         return tuple(dict.fromkeys(_named(error)))
@@ -98,7 +98,7 @@ def conditions(error: BaseException) -> tuple[str, ...]:
 
 def parameters(error: BaseException, name: str) -> Mapping[str, str]:
     """Return what Spark says about a condition of an exception or its causes, by its own names."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+    from py4j.protocol import Py4JError
 
     try:
         java = _java(error)
@@ -136,7 +136,7 @@ def _text(error: BaseException) -> str:
 
 
 def _java(error: BaseException) -> "JavaObject | None":
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  only where Spark runs
+    from py4j.protocol import Py4JJavaError
 
     found = error.java_exception if isinstance(error, Py4JJavaError) else None
     return found or getattr(error, "_origin", None)
@@ -154,7 +154,7 @@ def _of_java(java: "JavaObject | None") -> Iterator[str]:
 
 def _condition(java: "JavaObject") -> str:
     """Empty where the exception has none: it is not one of Spark's."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
+    from py4j.protocol import Py4JError
 
     for method in ("getCondition", "getErrorClass"):
         try:

@@ -74,7 +74,7 @@ def _reach(source: Kafka) -> None:
 
 
 def _delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
-    from pyspark.errors import AnalysisException  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import AnalysisException
 
     try:
         return (

@@ -48,7 +48,7 @@ def open_listing(url: str, options: Mapping[str, str]) -> "HdfsListing":
 
 def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
     try:
-        from hdfs_native import Client  # noqa: PLC0415  an extra: most users have no HDFS
+        from hdfs_native import Client  # an extra: most users have no HDFS
     except ModuleNotFoundError as error:
         raise extras_missing(["hdfs-native"], ["hdfs"]) from error
     parts = urlsplit(url)
@@ -113,7 +113,7 @@ class HdfsStorage:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _put(self, draft: str, target: str, data: bytes, *, create: bool) -> bool:
-        from hdfs_native import WriteOptions  # noqa: PLC0415  an extra
+        from hdfs_native import WriteOptions  # an extra
 
         try:
             with self._client.create(draft, WriteOptions(create_parent=True)) as file:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
     """The folder that a path or URL names, made if it is local and not there."""
     if urls.is_hdfs(url):
-        from holdfast.storage import hdfs  # noqa: PLC0415  loaded where it is used
+        from holdfast.storage import hdfs
 
         return hdfs.open_folder(urls.for_rust(url), options or {})
-    from holdfast.storage import objects  # noqa: PLC0415  loaded where it is used
+    from holdfast.storage import objects
 
     return objects.open_folder(url, options or {})
 
@@ -30,16 +30,16 @@ def open_reader(url: str, options: Mapping[str, str] | None = None) -> Reader:
     """The folder that a path or URL names, to be looked at; nothing is made."""
     if urls.is_local(url):
         return local.open_folder(urls.local_path(url))
-    from holdfast.storage import remote  # noqa: PLC0415  loaded where it is used
+    from holdfast.storage import remote
 
     return remote.RemoteReader(_listing(url, options or {}))
 
 
 def _listing(url: str, options: Mapping[str, str]) -> "Remote":
     if urls.is_hdfs(url):
-        from holdfast.storage import hdfs  # noqa: PLC0415  loaded where it is used
+        from holdfast.storage import hdfs
 
         return hdfs.open_listing(urls.for_rust(url), options)
-    from holdfast.storage import objects  # noqa: PLC0415  loaded where it is used
+    from holdfast.storage import objects
 
     return objects.open_listing(url, options)

@@ -5,11 +5,11 @@ Pinned ones stay, whatever is asked for. Of the others no checkpoint knows.
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import unpinned
 from holdfast.diagnose.changes import difference
-from holdfast.diagnose.spark_version import LOST_IN, OF_3_5_4, PINNED_SINCE, parsed
 from holdfast.model import advice
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.spark import state_partitions
+from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, parsed
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -55,22 +55,22 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
 
 def _partitions(change: Change) -> Iterator[Finding]:
     """The number of partitions where nothing keeps the old one, and another is asked for."""
-    if change.new.spark_version != unpinned.FORGETS:
+    if change.new.spark_version != state_partitions.FORGETS:
         return
-    wish = change.new.settings.get(unpinned.SHUFFLE, "")
-    for operator, was in unpinned.partitions(change.evidence).items():
+    wish = change.new.settings.get(state_partitions.SHUFFLE, "")
+    for operator, was in state_partitions.partitions(change.evidence).items():
         if wish.isdecimal() and int(wish) != was:
             fewer = int(wish) < was
             yield difference.found(
                 Code.PARTITIONS_UNPINNED,
                 Severity.LOSES if fewer else Severity.BLOCKS,
-                f"{unpinned.text(operator, was)}: with another number"
+                f"{state_partitions.text(operator, was)}: with another number"
                 f" {'keys lose their state' if fewer else 'the first batch fails'}.",
                 where=f"offsets/{change.evidence.batches.last_planned}",
                 was=str(was),
                 now=wish,
                 remedies=(
-                    f"keep it: `--set {unpinned.SHUFFLE}={was}`",
+                    f"keep it: `--set {state_partitions.SHUFFLE}={was}`",
                     "start it with Spark 4.2.1, which finds the number in the state",
                 ),
             )

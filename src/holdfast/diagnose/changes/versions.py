@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from holdfast.diagnose import state_load
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT
-from holdfast.diagnose.spark_version import parsed
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
+from holdfast.predict import state_load
+from holdfast.spark.version import parsed
 
 _V4_0 = SparkVersion(4, 0)
 _JOIN_VALUES = "-keyWithIndexToValue"

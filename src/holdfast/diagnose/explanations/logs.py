@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from holdfast.diagnose.spark_errors import REPARTITION
 from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
+from holdfast.spark.exceptions import REPARTITION
 
 _ALL = "3.5 to 4.3"
 

@@ -17,8 +17,8 @@ from holdfast.examples.sensors.pipeline import Settings
 from holdfast.model.batch import Written
 from holdfast.model.definition import Job
 from holdfast.model.ids import Generation
-from holdfast.run import query
-from holdfast.run.query import OpenOutput
+from holdfast.run.query import stream
+from holdfast.run.query.stream import OpenOutput
 
 _STOP_WITHIN_S = 60.0
 # A driver that is killed after half a minute gains nothing from Java's second compiler, several
@@ -130,7 +130,7 @@ def _doing(settings: Settings, job: Job) -> str:
     found = progress(settings, job.name)
     if not found.inside:
         return f"{job.name} before batch {found.done + 1}"
-    outputs = query.opened_outputs(job, Generation(1), {})
+    outputs = stream.opened_outputs(job, Generation(1), {})
     holding = [opened.output.name for opened in outputs if _holds(opened, found.begun)]
     already = f" ({' and '.join(holding)} already had it)" if holding else ""
     return f"{job.name} inside batch {found.begun}{already}"

@@ -56,7 +56,7 @@ def wire(home: Path, encoding: Encoding, *, kafka: bool) -> Iterator[tuple[Setti
         files = landing.LandingWriter(directory=settings.landing)
         yield settings, lambda batch, first: files.land(batch, first=first)
         return
-    from holdfast.examples.broker import Broker  # noqa: PLC0415 - files need no Kafka
+    from holdfast.examples.broker import Broker  # files need no Kafka
 
     with Broker(home / "kafka") as broker:
         broker.create_topic(pipeline.TOPIC, _PARTITIONS)

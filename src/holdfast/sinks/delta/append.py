@@ -124,8 +124,8 @@ class DeltaAppendSink:
 
     def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         """Let Delta's own transaction write and commit what the table asks more for."""
-        from py4j.protocol import Py4JJavaError  # noqa: PLC0415  only where Spark runs
-        from pyspark.errors import PySparkException  # noqa: PLC0415
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
         transaction = executors.AppTransaction(

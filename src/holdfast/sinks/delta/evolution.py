@@ -48,10 +48,10 @@ def _add_by_delta_rs(place: Place, fields: Sequence[str]) -> bool:
 
 def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") -> None:
     """Append no rows that have the columns, with Delta's own merge of schemas."""
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  only where Spark runs
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
-    from pyspark.sql.types import StructField  # noqa: PLC0415
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
+    from pyspark.sql.types import StructField
 
     tables.require_exclusive_commits(place, spark)
     url = urls.for_spark(place.path)

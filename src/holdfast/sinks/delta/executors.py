@@ -104,7 +104,7 @@ def _start(spark: "SparkSession", path: str, head: Head):  # type: ignore[no-unt
 
 def _write(transaction, head: Head, rows: "DataFrame"):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the files; return Delta's actions for them, the plan and its count, Java objects."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
     classes = rows.sparkSession._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
     count = classes.org.apache.spark.sql.Observation()  # type: ignore[union-attr]

@@ -134,7 +134,7 @@ def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothi
 def _commit_by_spark(
     place: Place, life: Life, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
 ) -> None:
-    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import PySparkException
 
     tables.require_exclusive_commits(place, spark)
     empty = tables.no_rows(spark, place)

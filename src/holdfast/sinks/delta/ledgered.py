@@ -162,8 +162,8 @@ def checkpoint(spark: "SparkSession", path: str) -> None:
     Its executors read and write the table's state, so that the driver's memory does not grow with
     the table.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415  only where Spark runs
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     try:
         # Delta asks for the session of the thread; without one it only writes a warning.

@@ -130,7 +130,7 @@ def _merge_aside(ledgered: LedgeredTable, batch: Batch, rows: "DataFrame", rule:
 
 def _clone(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSession") -> None:
     """Make a shallow clone in a folder of the table, so that its new files are the table's."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import PySparkException
 
     # Without a log of its own Delta takes the folder for a partition of the table.
     ledgered.store.write(f"{folder}/_delta_log/{_PLACEHOLDER}", b"holdfast\n")
@@ -206,8 +206,8 @@ def _paths_in_table(
     """
     if not removed:
         return {}
-    from pyspark.sql import DataFrame  # noqa: PLC0415  only where Spark runs
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F  # noqa: N812
 
     jvm = spark._jvm  # noqa: SLF001  the only way to the table as its log has it
     assert jvm is not None  # noqa: S101  a session that runs has one
@@ -244,9 +244,9 @@ def _set(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
 
 def _execute(spark: "SparkSession", path: str, rows: "DataFrame", rule: Rule) -> int:
     """Merge, and return how many rows the merge says that it has added or replaced."""
-    from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from delta.tables import DeltaTable
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     # Named one by one: with `*` Spark wants every column of the table.
     columns: dict[str, str | Column] = {f"`{name}`": f"s.`{name}`" for name in rows.columns}

@@ -126,7 +126,7 @@ def _is_atomic(kind: "DataType") -> bool:
 
 
 def _breaks_ties(kind: "DataType") -> bool:
-    from pyspark.sql.types import StructType  # noqa: PLC0415  only where Spark runs
+    from pyspark.sql.types import StructType
 
     if isinstance(kind, StructType):
         return all(_breaks_ties(field.dataType) for field in kind.fields)
@@ -134,7 +134,7 @@ def _breaks_ties(kind: "DataType") -> bool:
 
 
 def _is_orderable(kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, StructType  # noqa: PLC0415  only where Spark runs
+    from pyspark.sql.types import ArrayType, StructType
 
     match kind:
         case StructType():
@@ -200,7 +200,7 @@ def _flattened(columns: list[pa.ChunkedArray]) -> Iterator[pa.ChunkedArray]:
 
 def choose_by_executors(rows: "DataFrame", rule: Rule) -> "DataFrame":
     """The same by Spark; a key that occurs twice without a rule fails the job with KEY_TWICE."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
     columns = [_quoted(name) for name in rows.columns]
     rows = rows.select(
@@ -225,6 +225,6 @@ def choose_by_executors(rows: "DataFrame", rule: Rule) -> "DataFrame":
 
 def _quoted(name: str) -> "Column":
     """The column of this very name, whatever is in it."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
     return F.col(f"`{name}`")

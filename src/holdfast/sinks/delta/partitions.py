@@ -21,7 +21,7 @@ def add_texts(rows: "DataFrame", partition_by: tuple[str, ...]) -> "DataFrame":
     """Return the rows with the text of each partition value beside them."""
     if not partition_by:
         return rows
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
     texts = [
         F.col(quote(name)).cast("string").alias(f"{_TEXT}{index}")

@@ -36,7 +36,7 @@ class Fit:
             self._columns
         ):
             return rows
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+        from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
         pairs = self._columns.items()
         return rows.select([F.col(quote(own)).alias(name) for own, name in pairs])
@@ -44,7 +44,7 @@ class Fit:
 
 def of_table(table: deltalake.DeltaTable) -> "StructType":
     """The table's schema in Spark's words."""
-    from pyspark.sql.types import StructType  # noqa: PLC0415  only where Spark runs
+    from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(table.schema().to_json()))
 

@@ -162,8 +162,8 @@ class Place:
 
     def create_by_spark(self, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table through Spark's Delta writer; the ledger comes with the next commit."""
-        from delta.tables import DeltaTable  # noqa: PLC0415  only where Spark runs
-        from pyspark.sql.types import StructType  # noqa: PLC0415
+        from delta.tables import DeltaTable
+        from pyspark.sql.types import StructType
 
         require_exclusive_commits(self, spark)
         nullable = json.loads(json.dumps(as_nullable(schema.jsonValue())))

@@ -72,7 +72,7 @@ class JdbcSink:
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it; not known without Spark."""
-        from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark runs
+        from pyspark.sql import SparkSession
 
         spark = SparkSession.getActiveSession()
         if spark is None:
@@ -135,8 +135,8 @@ class JdbcSink:
 
     def _stage(self, staging: str, rows: "DataFrame") -> int:
         """Have Spark's JDBC writer fill the staging table; how many rows the plan gave."""
-        from pyspark.sql import Observation  # noqa: PLC0415  only where Spark runs
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
 
         seen = Observation()
         (
@@ -266,7 +266,7 @@ class JdbcSink:
 
     def _one_a_key(self, rows: "DataFrame") -> "DataFrame":
         """The newest row of each key, where a column says which that is."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+        from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
         if isinstance(self._sink, JdbcAppend) or self._sink.newest is None:
             return rows

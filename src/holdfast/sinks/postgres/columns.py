@@ -128,7 +128,7 @@ class Fit:
         """The rows with exactly these columns, in this order."""
         if self.sources == tuple(c.name for c in self.columns) and not any(self.as_json):
             return rows
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  only where Spark runs
+        from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
         def one(source: str, name: str, *, as_json: bool) -> "SparkColumn":
             column = rows[f"`{source.replace('`', '``')}`"]
@@ -238,7 +238,7 @@ def _fitting(kind: "DataType", found: Found, table: str) -> Column:
 
 
 def _takes(found: Found, kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, DecimalType  # noqa: PLC0415  only where Spark runs
+    from pyspark.sql.types import ArrayType, DecimalType
 
     if found.oid in _MICROSECONDS and found.modifier not in _MICROSECONDS[Oid(found.oid)]:
         return False
@@ -259,14 +259,14 @@ def _takes_one(found: Found, kind: "DataType") -> bool:
 
 
 def _is_complex(kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType  # noqa: PLC0415
-    from pyspark.sql.types import VariantType as Variant  # noqa: PLC0415
+    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import VariantType as Variant
 
     return isinstance(kind, ArrayType | MapType | StructType | Variant)
 
 
 def _name(kind: "DataType") -> str:
-    from pyspark.sql.types import CharType, DayTimeIntervalType, VarcharType  # noqa: PLC0415
+    from pyspark.sql.types import CharType, DayTimeIntervalType, VarcharType
 
     match kind:
         case CharType() | VarcharType():
@@ -278,7 +278,7 @@ def _name(kind: "DataType") -> str:
 
 
 def _made_as(kind: "DataType", name: str, table: str) -> str:
-    from pyspark.sql.types import ArrayType, DecimalType  # noqa: PLC0415  only where Spark runs
+    from pyspark.sql.types import ArrayType, DecimalType
 
     if isinstance(kind, DecimalType):
         return f"numeric({kind.precision},{kind.scale})"

@@ -78,7 +78,7 @@ def prefix(key: LedgerKey) -> str:
 
 def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
     """Have the executors stage the rows; raises SinkRefused if one does not fit."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark runs
+    from pyspark.errors import PySparkException
 
     own = f"{place.prefix}{batch.life.epoch}_{batch.id}_"
     try:
@@ -105,7 +105,7 @@ def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
 
 def _stage(place: Place, own: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On an executor: one attempt of one task -> one staging table, and a report of it."""
-    from pyspark import TaskContext  # noqa: PLC0415  only where Spark runs
+    from pyspark import TaskContext
 
     filled = (rows for rows in batches if rows.num_rows)
     first = next(filled, None)

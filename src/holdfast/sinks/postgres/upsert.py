@@ -94,7 +94,7 @@ class _Upserted:
     def definitions(
         self, connection: psycopg.Connection, schema: "StructType"
     ) -> list[sql.Composable]:
-        from pyspark.sql.types import StructType  # noqa: PLC0415  only where Spark runs
+        from pyspark.sql.types import StructType
 
         kept = StructType([field for field in schema.fields if field.name != self._sink.deleted])
         modern = connection.info.server_version >= _NULLS_NOT_DISTINCT_SINCE
@@ -247,7 +247,7 @@ class _Upserted:
             raise refusal
 
     def _require_marker(self, schema: "StructType", marker: str) -> None:
-        from pyspark.sql.types import BooleanType  # noqa: PLC0415  only where Spark runs
+        from pyspark.sql.types import BooleanType
 
         kind = schema[marker].dataType
         if not isinstance(kind, BooleanType):

@@ -1,0 +1,37 @@
+"""Stage 3: does the storage last?"""
+
+from collections.abc import Iterator
+
+from holdfast.model import advice
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.predict import operator_descriptions
+
+
+def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+    """A checkpoint on storage that ends with a container or a reboot."""
+    reason = seen.surroundings.ephemeral
+    location = seen.evidence.location.value
+    if isinstance(reason, Unknown):
+        yield NotAssessed(question="whether the storage lasts", reason=reason.reason)
+    elif reason:
+        yield Finding(
+            code=Code.STORAGE_EPHEMERAL,
+            severity=Severity.NOTE,
+            text="The checkpoint lies on storage that does not last: the query may lose its place.",
+            clues=(Clue(file=location, expected="storage that lasts", found=reason),),
+            remedies=(_cure(seen.evidence),),
+        )
+
+
+def _cure(evidence: Evidence) -> str:
+    if any(operator_descriptions.here(evidence, operator) for operator in evidence.operators):
+        return (
+            "the folder cannot be moved, as the state names files by its path: to use storage that"
+            f" lasts, {advice.NEW_CHECKPOINT}"
+        )
+    return (
+        "stop the query, move the folder to storage that lasts, start it there; a job of holdfast"
+        " needs `--accept LOCATION_MOVED` once"
+    )

@@ -1,0 +1,177 @@
+"""Stage 2: a path -> the events of the Spark event logs there that concern streaming queries.
+
+    <app id>[.zstd|.lz4|.snappy|.lzf][.inprogress]   one file
+    eventlog_v2_<app id>/events_<n>_<app id>[.zstd]  a rolling log: files in the order of <n>
+
+What a file is called does not matter where one is named. A folder may hold many logs; the newest
+are read. Lines are handed on one at a time, and a line that is longer than any event is left out:
+memory does not grow with a log on this machine. A file of remote storage is fetched whole and
+refused beyond `_MOST_FETCHED`; those of a rolling log are smaller.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from holdfast.decode import event_log
+from holdfast.errors import EventLogUnreadable
+from holdfast.gather.history import codecs
+from holdfast.gather.history.events import EventLog, Told
+from holdfast.model.offsets import Unreadable
+from holdfast.storage import (
+    Children,
+    File,
+    Missing,
+    Piece,
+    Reader,
+    Refused,
+    local,
+    open_reader,
+    urls,
+)
+
+_ROLLED = re.compile(r"events_(?P<number>\d+)_.*")
+_ROLLING = "eventlog_v2_"
+_MOST_LOGS = 50
+LONGEST_LINE = 64 << 20
+_MOST_FETCHED = 512 << 20
+_NO_EVENT = (
+    "no line that is an event, be it plain or compressed with zstd, lz4, snappy, lzf or gzip"
+)
+
+
+@dataclass(slots=True)
+class _Read:
+    """How many lines were read, and how many of them are no events."""
+
+    lines: int = 0
+    foreign: int = 0
+
+    def counted(self, given: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines, each counted that is not blank."""
+        for line in given:
+            self.lines += bool(line) and not line.isspace()
+            yield line
+
+
+def at(place: str, storage: Mapping[str, str]) -> EventLog:
+    """The logs at a place, which are read where their events are asked for."""
+    if not place.strip():
+        raise EventLogUnreadable(
+            "expected an event log, found an empty text",
+            hint="a variable of the shell may be unset; name a file or a folder",
+        )
+    return EventLog(place=urls.canonical(place), events=_Events(place, storage))
+
+
+@dataclass(slots=True)
+class _Events:
+    """The events of the logs at a place, oldest log first, each with the file that tells it."""
+
+    place: str
+    storage: Mapping[str, str]
+    left_out: str = ""
+
+    def __iter__(self) -> Iterator[Told]:
+        read = _Read()
+        for path, file in self._local() if urls.is_local(self.place) else self._remote():
+            for event in event_log.decode(read.counted(lines(codecs.opened(file)))):
+                if isinstance(event, Unreadable):
+                    read.foreign += 1
+                else:
+                    yield path, event
+        if read.lines and read.foreign == read.lines:
+            raise _unreadable(self.place, _NO_EVENT)
+
+    def _local(self) -> Iterator[tuple[str, BinaryIO]]:
+        for path in self._local_files():
+            with local.opened_quietly(path) as file:
+                yield str(path), file
+
+    def _local_files(self) -> Sequence[Path]:
+        path = urls.local_path(self.place)
+        if path.is_file():
+            return [path]
+        reader = open_reader(self.place)
+        inside = reader.children("")
+        if isinstance(inside, Missing | Refused):
+            raise _unreadable(self.place, _reason(inside))
+        return [path / name for name in self._newest(reader, inside)]
+
+    def _remote(self) -> Iterator[tuple[str, BinaryIO]]:
+        url = urls.canonical(self.place)
+        reader = open_reader(url, self.storage)
+        inside = reader.children("")
+        if isinstance(inside, Children) and (inside.files or inside.folders):
+            names = self._newest(reader, inside)
+        else:  # a file, then: its own folder tells
+            url, _, name = url.rpartition("/")
+            reader, names = open_reader(url, self.storage), [name]
+        for name in names:
+            for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
+                if not isinstance(data, bytes):
+                    raise _unreadable(f"{url}/{name}", _reason(data))
+                yield f"{url}/{name}", io.BytesIO(data)
+
+    def _newest(self, reader: Reader, inside: Children) -> Sequence[str]:
+        """The files of the newest logs, the oldest log first."""
+        logs = _in_folder(reader, inside)
+        told = f"of its {len(logs):,} event logs the {_MOST_LOGS} newest were read"
+        older = "; name an older one to have it read"
+        self.left_out = told + older if len(logs) > _MOST_LOGS else ""
+        return [name for log in logs[-_MOST_LOGS:] for name in log]
+
+
+def _reason(found: Missing | Refused) -> str:
+    return "nothing there" if isinstance(found, Missing) else found.reason
+
+
+def _unreadable(place: str, reason: str) -> EventLogUnreadable:
+    return EventLogUnreadable(
+        f"expected an event log at `{place}`, found: {reason}",
+        hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",
+    )
+
+
+def _in_folder(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
+    """The files of each log, the oldest log first."""
+    rolled = _rolled(inside.files)
+    if rolled:
+        return [rolled]
+    logs = [
+        (file.modified_ms, [file.name]) for file in inside.files if not file.name.startswith(".")
+    ]
+    for folder in inside.folders:
+        below = reader.children(folder)
+        if folder.startswith(_ROLLING) and isinstance(below, Children):
+            newest_ms = max((file.modified_ms for file in below.files), default=0)
+            logs.append((newest_ms, [f"{folder}/{name}" for name in _rolled(below.files)]))
+    return [names for _, names in sorted(logs)]
+
+
+def _rolled(files: Iterable[File]) -> list[str]:
+    """The files of one rolling log, in the order that they were written."""
+    numbered = [(match, file.name) for file in files if (match := _ROLLED.fullmatch(file.name))]
+    return [name for _, name in sorted((int(m["number"]), name) for m, name in numbered)]
+
+
+def lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines, put together once each: one of a large plan comes in hundreds of chunks."""
+    held: list[bytes] = []
+    length = 0
+    for chunk in chunks:
+        for number, part in enumerate(chunk.split(b"\n")):
+            if number:
+                if length <= LONGEST_LINE:
+                    yield b"".join(held)
+                held, length = [], 0
+            length += len(part)
+            if length <= LONGEST_LINE:
+                held.append(part)
+            else:
+                held.clear()
+    if 0 < length <= LONGEST_LINE:
+        yield b"".join(held)

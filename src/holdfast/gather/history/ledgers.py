@@ -1,0 +1,150 @@
+"""Stage 2: the tables that records name -> what each remembers of the query.
+
+holdfast/<job>/<generation>/<output>    the key in a table that holdfast writes
+holdfast_ledger                         the table beside those in PostgreSQL, if it may be asked
+<query id>                              the key in a table that Spark's own Delta sink writes
+_spark_metadata/<batch>                 the log of Spark's file sink, which knows no query
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from holdfast.errors import HoldfastError, name_extra
+from holdfast.gather.history.query_facts import History, Write
+from holdfast.model.batch import LastWritten, LedgerKey, Nothing, Unknown, Written, ledger_key
+from holdfast.model.evidence import NO_BATCH, LedgerSeen
+from holdfast.model.fact import Absent
+from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
+from holdfast.storage import Children, Refused, open_reader, urls
+
+_IN_DELTA = frozenset({"DeltaAppend", "DeltaMerge"})
+_IN_POSTGRES = frozenset({"PostgresAppend", "PostgresUpsert"})
+_IN_DATABASE = _IN_POSTGRES | {"JdbcAppend", "JdbcUpsert"}
+_NOT_ASKED = Unknown(reason="its database was not asked; `holdfast diagnose` asks PostgreSQL")
+_NO_SPARK = Unknown(reason="a ledger behind JDBC is read through Spark, which was not started")
+_NO_SERVER = Unknown(reason="the run records do not say on which server the table is")
+_DELTA_SINK = re.compile(r"DeltaSink\[(?P<path>.+)\]")
+_FILE_SINK = re.compile(r"FileSink\[(?P<path>.+)\]")
+_RELATIVE = Unknown(reason="the record names the table relative to the driver's own folder")
+_NONE = Absent(reason=NO_BATCH)
+
+
+def seen(
+    told: History, storage: Mapping[str, str], query_id: QueryId | None, *, databases: bool
+) -> tuple[LedgerSeen, ...]:
+    """What the tables say that records name; nothing is loaded where none is named.
+
+    With `databases`, a PostgreSQL server that a record names is asked, too.
+    """
+    own = tuple(_of_write(one, told, storage, databases=databases) for one in _writes(told))
+    files = _FILE_SINK.fullmatch(told.sink.value) if told.sink else None
+    if files is not None:
+        return (*own, _of_files(files["path"], storage))
+    spark = _DELTA_SINK.fullmatch(told.sink.value) if told.sink else None
+    if spark is None or query_id is None:
+        return own
+    return (*own, _of_spark(spark["path"], query_id, storage))
+
+
+def _writes(told: History) -> Iterator[Write]:
+    for write in told.writes:
+        if write.kind in _IN_DELTA | _IN_DATABASE and write.path and told.job:
+            yield write
+
+
+def _of_write(
+    write: Write, told: History, storage: Mapping[str, str], *, databases: bool
+) -> LedgerSeen:
+    key = LedgerKey(
+        job=JobName(told.job),
+        generation=Generation(told.generation),
+        output=OutputName(write.name),
+    )
+    shown = ledger_key(key.job, key.generation, key.output)
+    if write.kind in _IN_DELTA:
+        return _own(write.path, shown, storage)
+    last = _in_database(write, key) if databases else _NOT_ASKED
+    return _ledger(write.path, shown, last)
+
+
+def _in_database(write: Write, key: LedgerKey) -> LastWritten:
+    if write.kind not in _IN_POSTGRES:
+        return _NO_SPARK
+    if not write.server:
+        return _NO_SERVER
+    try:
+        from holdfast.sinks.postgres import look  # its driver is an extra
+    except ModuleNotFoundError as error:
+        missing = name_extra(error)
+        if missing is None:
+            raise
+        return Unknown(reason=f"{missing.message}; {missing.hint}")
+    try:
+        return look.last_written(write.server, write.schema, write.path, key)
+    except HoldfastError as error:
+        return Unknown(reason=error.message)
+
+
+def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
+    if urls.is_local(path) and not path.startswith(("/", "file:")):
+        return LedgerSeen(table=path, key=key, batch=_RELATIVE, note="", ranges=True)
+    from holdfast.sinks.delta import ledger, table
+
+    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    try:
+        opened = place.open()
+        if opened is None:
+            return LedgerSeen(
+                table=path, key=key, batch=Absent(reason="there is no table"), note="", ranges=True
+            )
+        last = ledger.last_written(opened, key)
+    except HoldfastError as error:
+        return LedgerSeen(
+            table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
+        )
+    return _ledger(path, key, last)
+
+
+def _ledger(path: str, key: str, last: LastWritten) -> LedgerSeen:
+    match last:
+        case Written(batch=batch, epoch=epoch, taken_back=taken_back, offsets=offsets):
+            restored = "; the table was restored since" if taken_back else ""
+            return LedgerSeen(
+                table=path,
+                key=key,
+                batch=batch,
+                note=f"epoch {epoch}{restored}",
+                ranges=True,
+                offsets=offsets,
+            )
+        case Nothing(epoch=epoch):
+            return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}", ranges=True)
+        case Unknown():
+            return LedgerSeen(table=path, key=key, batch=last, note="", ranges=True)
+
+
+def _of_spark(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerSeen:
+    from holdfast.sinks.delta import table
+
+    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    batch: BatchId | Absent | Unknown = _NONE
+    try:
+        opened = place.open()
+        version = opened.transaction_version(query_id) if opened else None
+        if version is not None:
+            batch = BatchId(version)
+    except HoldfastError as error:
+        batch = Unknown(reason=error.message)
+    return LedgerSeen(table=path, key=query_id, batch=batch, note="Spark's Delta sink")
+
+
+def _of_files(path: str, storage: Mapping[str, str]) -> LedgerSeen:
+    inside = open_reader(urls.canonical(path), storage).children("_spark_metadata")
+    batch: BatchId | Absent | Unknown = Absent(reason="there is no log of a file sink")
+    if isinstance(inside, Refused):
+        batch = Unknown(reason=inside.reason)
+    elif isinstance(inside, Children):
+        names = (file.name.removesuffix(".compact") for file in inside.files)
+        batches = [int(name) for name in names if name.isdecimal()]
+        batch = BatchId(max(batches)) if batches else batch
+    return LedgerSeen(table=path, key="_spark_metadata", batch=batch, note="Spark's file sink")

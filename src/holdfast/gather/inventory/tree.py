@@ -1,0 +1,237 @@
+"""Stage 2: the listing of a checkpoint -> what its names say.
+
+Everything is folded while it streams: ids become spans, sizes become sums. What is kept grows
+with the number of logs, operators and partitions, not with the number of files. Only of the files
+of RocksDB, which its snapshots name, sixteen bytes each are kept.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.decode import names
+from holdfast.gather.inventory.folders import Entry, Log, Metadata, Source, Store, StoreKey
+from holdfast.gather.inventory.read import unread
+from holdfast.gather.inventory.spans import Spans
+from holdfast.model.checkpoint import CheckpointFile, FileKind
+from holdfast.model.evidence import Amount
+from holdfast.model.fact import UnreadableFile
+from holdfast.storage import Portion, Refused
+
+_MOST_LISTED = 100
+_CHANGES = frozenset({FileKind.STATE_DELTA, FileKind.STATE_CHANGELOG})
+_SNAPSHOTS = frozenset({FileKind.STATE_SNAPSHOT, FileKind.STATE_ZIP})
+_DATA = _CHANGES | _SNAPSHOTS
+_OF_ROCKSDB = frozenset({FileKind.STATE_SST, FileKind.STATE_LOG})
+
+_PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
+_MOST_KNOWN = 20_000
+
+Told = Callable[[int, float], None]
+"""Is told, while files are listed, how many were seen, and of which share of the folders."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """What the names in a checkpoint say."""
+
+    logs: dict[FileKind, Log] = field(
+        default_factory=lambda: {FileKind.OFFSETS: Log(), FileKind.COMMITS: Log()}
+    )
+    sources: dict[str, Source] = field(default_factory=dict)
+    stores: dict[StoreKey, Store] = field(default_factory=dict)
+    operator_metadata: dict[int, Metadata] = field(default_factory=dict)
+    schemas: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
+    amounts: dict[FileKind, list[int]] = field(default_factory=dict)
+    kinds_of_state: set[tuple[FileKind, bool]] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    not_empty: set[str] = field(default_factory=set)
+    checksums: dict[str, Spans] = field(default_factory=dict)
+    metadata_checksum: bool = False
+    foreign: list[str] = field(default_factory=list)
+    nested: set[str] = field(default_factory=set)
+    misplaced: dict[str, str] = field(default_factory=dict)
+    refused: list[UnreadableFile] = field(default_factory=list)
+    refused_more: int = 0
+    newest_ms: int = 0
+    seen: int = 0
+    _known: dict[str, CheckpointFile] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> Log:
+        """The offset log."""
+        return self.logs[FileKind.OFFSETS]
+
+    @property
+    def commits(self) -> Log:
+        """The commit log."""
+        return self.logs[FileKind.COMMITS]
+
+    def files(self) -> dict[FileKind, Amount]:
+        """Count and bytes by kind, in the order of the kinds."""
+        return {
+            kind: Amount(count=self.amounts[kind][0], bytes=self.amounts[kind][1])
+            for kind in FileKind
+            if kind in self.amounts
+        }
+
+    def refuse(self, *refused: Refused) -> None:
+        """Note what could not be read; a few of them by name, the others by number.
+
+        A whole log or the whole state is always named: a fact may hang on it.
+        """
+        for one in refused:
+            if len(self.refused) < _MOST_LISTED or "/" not in one.path:
+                self.refused.append(unread(one.path, one))
+            else:
+                self.refused_more += 1
+
+    def keep(self, kind: FileKind, first: int, last: int) -> None:
+        """Leave out the entries of a log before one and after another, and their checksums."""
+        self.logs[kind].keep(first, last)
+        if f"{kind.value}/" in self.checksums:
+            self.checksums[f"{kind.value}/"].keep(first, last)
+
+    def refused_in(self, folder: str) -> tuple[UnreadableFile, ...]:
+        """What could not be read of a folder: the folder itself, or something in it."""
+        return tuple(one for one in self.refused if f"{one.path}/".startswith(f"{folder}/"))
+
+    def add(self, portion: Portion) -> None:
+        """Take in some files of one folder."""
+        self.seen += len(portion.files)
+        nested = _nested(portion.folder)
+        if nested is not None and len(self.nested) < _MOST_LISTED:
+            self.nested.add(nested)
+        prefix = f"{portion.folder}/" if portion.folder else ""
+        for kind, entries in self._by_kind(portion, prefix).items():
+            amount = self.amounts.setdefault(kind, [0, 0])
+            amount[0] += len(entries)
+            amount[1] += sum(file.size for _, file in entries)
+            newest_ms = max(file.modified_ms for _, file in entries)
+            self.newest_ms = max(self.newest_ms, newest_ms)
+            if kind is not FileKind.HADOOP_CHECKSUM:
+                self.not_empty.add(portion.folder.partition("/")[0])
+            self._take(kind, prefix, entries)
+
+    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[Entry]]:
+        """The files of a portion by kind.
+
+        The partitions of an operator hold files of the same names. What a name says is remembered,
+        and only the first file of each kind is asked anew, for what its folder says.
+        """
+        known = self._known if _PARTITION.fullmatch(portion.folder) else {}
+        found: dict[FileKind, list[Entry]] = {}
+        for file in portion.files:
+            named = known.get(file.name)
+            if named is None:
+                named = names.classify(prefix + file.name)
+                if len(known) < _MOST_KNOWN:
+                    known[file.name] = named
+            if named.kind in found:
+                found[named.kind].append((named, file))
+            else:
+                found[named.kind] = [(names.classify(prefix + file.name), file)]
+        return found
+
+    def _take(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+        match kind:
+            case FileKind.OFFSETS | FileKind.COMMITS:
+                self.logs[kind].add([(n.number or 0, file.modified_ms) for n, file in entries])
+            case FileKind.SOURCE_LOG | FileKind.SOURCE_COMPACT | FileKind.SOURCE_PRIVATE:
+                self._take_source(kind, prefix, entries)
+            case FileKind.OPERATOR_METADATA | FileKind.STATE_SCHEMA:
+                self._take_described(kind, prefix, entries)
+            case FileKind.HADOOP_CHECKSUM if not prefix.startswith("state/"):
+                self._take_checksums(prefix, entries)
+            case FileKind.FOREIGN:
+                self._take_misplaced(prefix, entries)
+                room = _MOST_LISTED - len(self.foreign)
+                self.foreign += [prefix + file.name for _, file in entries[: max(0, room)]]
+            case _:
+                self._take_state(kind, prefix, entries)
+
+    def _take_checksums(self, prefix: str, entries: Sequence[Entry]) -> None:
+        """Of the hidden checksums beside a log: which entries they are of."""
+        ids = [n.number for n, _ in entries if n.number is not None]
+        self.checksums.setdefault(prefix, Spans()).add(ids)
+        self.metadata_checksum |= any(n.covers == "metadata" for n, _ in entries)
+
+    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+        source = self.sources.setdefault(entries[0][0].source, Source())
+        ids = [n.number for n, _ in entries if n.number is not None]
+        match kind:
+            case FileKind.SOURCE_LOG:
+                source.entries.add(ids)
+            case FileKind.SOURCE_COMPACT:
+                source.compacts.add(ids)
+            case _:
+                source.private += [prefix + file.name for _, file in entries[:_MOST_LISTED]]
+                del source.private[_MOST_LISTED:]
+
+    def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+        """Of the schemas of a store only the newest is kept: metadata tells of those in use."""
+        first = entries[0][0]
+        operator = first.operator or 0
+        if kind is FileKind.OPERATOR_METADATA:
+            self.operator_metadata.setdefault(operator, Metadata()).add(prefix, entries)
+        elif not first.partition:
+            # Version 1 is one file without a number; Spark looks at that of partition 0 only.
+            newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
+            found = (newest[0], prefix + newest[1])
+            key = (operator, first.store)
+            self.schemas[key] = max(found, self.schemas.get(key, found))
+
+    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+        first = entries[0][0]
+        # Spark calls no store by a number: that is a partition, copied into another.
+        if first.store.isdecimal() and kind in _DATA:
+            self._take_misplaced(prefix, entries)
+        if first.operator is None or first.partition is None or first.store.isdecimal():
+            return
+        key = (first.operator, first.partition, first.store)
+        store = self.stores.setdefault(key, Store())
+        store.files += len(entries)
+        store.bytes += sum(file.size for _, file in entries)
+        if kind in _DATA or kind is FileKind.SPARK_CHECKSUM:
+            self.kinds_of_state.add((kind, bool(first.unique_id)))
+        if kind in _DATA:
+            self._take_data(kind, prefix, store, entries)
+        elif kind in _OF_ROCKSDB:
+            store.rocksdb.add(file for _, file in entries)
+
+    def _take_misplaced(self, prefix: str, entries: Sequence[Entry]) -> None:
+        """Note a folder with files of state at a level where Spark does not look for them."""
+        if any(names.is_state_data(file.name) for _, file in entries):
+            found = names.misplaced_partition(prefix.removesuffix("/"))
+            if found is not None and len(self.misplaced) < _MOST_LISTED:
+                self.misplaced[found[0]] = found[1]
+
+    def _take_data(
+        self, kind: FileKind, prefix: str, store: Store, entries: Sequence[Entry]
+    ) -> None:
+        """Take in what versions are made of. Not even a version without a row is an empty file."""
+        empty = [(named, file) for named, file in entries if not file.size]
+        if empty:
+            self.refuse(*(Refused(path=prefix + file.name, reason="empty") for _, file in empty))
+            entries = [one for one in entries if one[1].size]
+        if empty and kind in _SNAPSHOTS:
+            store.add_empty_snapshots(empty)
+        if entries and kind in _CHANGES:
+            store.add_changes(entries)
+        elif entries:
+            store.add_snapshots(prefix, entries)
+
+
+def unheard(_files: int, _share: float) -> None:
+    """Told how far a listing is, and says nothing."""
+
+
+def _nested(folder: str) -> str | None:
+    """The checkpoint inside this checkpoint that a folder belongs to.
+
+    Iceberg keeps `sources/0/offsets`, which is none.
+    """
+    above, _, name = folder.rpartition("/")
+    if name not in ("offsets", "commits") or not above or above.startswith("sources/"):
+        return None
+    return above

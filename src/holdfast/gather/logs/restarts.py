@@ -1,0 +1,91 @@
+"""Stage 2: entries of the offset log -> signs of restarts that nothing has recorded.
+
+settings changed   Spark pins the session's settings into every entry, and a session does not
+                   change them while a query runs: the query was started anew in between. No start
+                   changes a number of partitions that is pinned: the state was repartitioned, for
+                   which the query must stand still
+pause              far longer between two batches than usual: a restart, or nothing to read
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import RestartSign, Start
+from holdfast.model.ids import BatchId
+from holdfast.model.offsets import OffsetEntry
+from holdfast.report import redact
+from holdfast.spark import state_partitions
+
+_FEWEST = 3
+_TIMES_LONGER = 10
+_SHORTEST_PAUSE_MS = 60_000
+
+
+def signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
+    """What the entries that were read show, oldest first."""
+    ids = sorted(entries)
+    usual = _usual([entries[batch].timestamp_ms for batch in ids])
+    found: list[Start] = []
+    for before, batch in pairwise(ids):
+        note, sign = _changed(entries[before], entries[batch]), RestartSign.SETTINGS_CHANGED
+        if not note:
+            note, sign = _paused(entries[before], entries[batch], usual), RestartSign.PAUSE
+        if note:
+            found.append(_start(sign, batch, entries[batch], note))
+    return tuple(found)
+
+
+def _usual(times: list[int]) -> float:
+    steps = sorted(b - a for a, b in pairwise(times) if b > a)
+    return steps[len(steps) // 2] if len(steps) >= _FEWEST else float("inf")
+
+
+def _changed(before: OffsetEntry, after: OffsetEntry) -> str:
+    told = list(_differences(before.settings, after.settings))
+    if not told:
+        return ""
+    if _repartitioned(before.settings, after.settings):
+        return f"{told[0]}: the query stood still, and its state was repartitioned"
+    more = f" and {len(told) - 1} more" if len(told) > 1 else ""
+    return f"{told[0]}{more}: the query was started anew"
+
+
+def _repartitioned(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether the number of partitions is all that differs."""
+    was, now = before.get(state_partitions.SHUFFLE), after.get(state_partitions.SHUFFLE)
+    return None not in (was, now) and {**before, state_partitions.SHUFFLE: now} == after
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old is None:
+            yield f"`{key}` is pinned from here on"
+        elif new is None:
+            yield f"`{key}` is no longer pinned"
+        elif old != new:
+            pair = f"from `{redact.setting(key, old)}` to `{redact.setting(key, new)}`"
+            yield f"`{key}` went {pair}"
+
+
+def _paused(before: OffsetEntry, after: OffsetEntry, usual: float) -> str:
+    pause = after.timestamp_ms - before.timestamp_ms
+    if before.timestamp_ms <= 0 or pause < max(_SHORTEST_PAUSE_MS, usual * _TIMES_LONGER):
+        return ""
+    return f"{pause / 1000:,.0f} s after the batch before: a restart, or nothing to read"
+
+
+def _start(sign: RestartSign, batch: BatchId, entry: OffsetEntry, note: str) -> Start:
+    unknown = Unknown(reason="the offset log does not tell")
+    return Start(
+        sign=sign,
+        at_ms=entry.timestamp_ms if entry.timestamp_ms > 0 else unknown,
+        run_id=None,
+        first_batch=batch,
+        ended_ms=unknown,
+        error="",
+        spark_version="",
+        note=note,
+        read_from=f"offsets/{batch}",
+    )

@@ -1,0 +1,185 @@
+"""Stage 2: the sources of a query -> where they stand, where they began, what they gave.
+
+The offset log says where each source stands. A folder below `sources` is private to the source:
+Kafka keeps there where it began, a file source its log of files. Which one, `leaves.py` tells.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.decode import file_source_log, source_offset, source_start
+from holdfast.gather.inventory.read import decoded, unread
+from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.sources import kinesis, taken_files
+from holdfast.gather.sources.offset_lines import Leaf
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import SourceSeen
+from holdfast.model.fact import UnreadableFile
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.source_offset import (
+    Basis,
+    FileOffset,
+    NoOffset,
+    Offset,
+    OpaqueOffset,
+)
+from holdfast.storage import Missing, Piece, Reader
+
+_MOST_START = 16 << 20
+_OF_2_1 = "of Spark 2.1"
+
+Planned = tuple[BatchId, OffsetEntry]
+
+
+def seen(
+    reader: Reader,
+    tree: Tree,
+    before: Planned | None,
+    planned: Planned,
+    leaves: Mapping[str, Leaf],
+    bounds: taken_files.Bounds = taken_files.LOOK,
+) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
+    """Every source of a batch, with what lies between the batch before and this one."""
+    earlier = _by_name(before[1].sources) if before else {}
+    found: list[SourceSeen] = []
+    unreadable: list[UnreadableFile] = []
+    began, logs = _began(reader, tree, planned[1].sources, leaves, unreadable)
+    for source in planned[1].sources:
+        leaf = leaves[source.source]
+        told = leaf.described
+        if kinesis.logs_beginnings(source.offset):
+            found.append(_of_kinesis(reader, source, before, planned, leaf))
+            continue
+        # Of the sources that count in bare numbers only the rate source keeps when it began, and
+        # only the file source a log.
+        kept = "filestreamsource" if source.source in logs else ""
+        named = told or ("rate" if isinstance(began.get(source.source), int) else kept)
+        end = source_offset.decode(source.offset, described=named)
+        start = (
+            Unknown(reason=f"the entry before batch {planned[0]} is not there, or cannot be read")
+            if before is None and planned[0] > 0
+            else _start(earlier.get(source.source), began.get(source.source), named)
+        )
+        consumed = source_offset.between(start, end)
+        folder = "" if isinstance(leaf.folder, Unknown) else leaf.folder
+        place = (folder, tree.sources.get(folder))
+        taken = taken_files.taken(reader, place, _wanted(start, end), bounds, unreadable)
+        private = [f"sources/{folder}/0"] if source.source in began or kept else []
+        read_from = [f"offsets/{one[0]}" for one in (before, planned) if one]
+        found.append(
+            SourceSeen(
+                name=source.source,
+                batch=planned[0],
+                after=before[0] if before else None,
+                kind=consumed.source,
+                or_kinds=_or_kinds(end, planned[1]),
+                described=told,
+                offset=end,
+                raw=source.offset,
+                began=began.get(source.source),
+                consumed=consumed,
+                files=taken.files,
+                files_more=taken.more,
+                log_offsets_unread=taken.unread,
+                folder=leaf.folder,
+                number=leaf.number,
+                same_as=leaf.same_as,
+                read_from=tuple(dict.fromkeys((*read_from, *private, *taken.read_from))),
+            )
+        )
+    return tuple(found), tuple(unreadable)
+
+
+def _of_kinesis(
+    reader: Reader, source: SourceOffset, before: Planned | None, planned: Planned, leaf: Leaf
+) -> SourceSeen:
+    """A source whose entry says where its batch began; the rest is in files of its own."""
+    start: Json | Unknown = source.offset
+    earlier = _by_name(before[1].sources).get(source.source) if before else None
+    if before and earlier and before[0] + 1 != planned[0]:
+        start = kinesis.left_at(reader, earlier)
+    left = kinesis.left_at(reader, source)
+    # Its own entry tells where it begins, also where the one before it is gone.
+    after = before[0] if before else BatchId(planned[0] - 1) if planned[0] else None
+    consumed = kinesis.between(start, left, source.offset)
+    ended = () if isinstance(left, Unknown) else kinesis.files(source)
+    return SourceSeen(
+        name=source.source,
+        batch=planned[0],
+        after=after,
+        kind=consumed.source,
+        or_kinds=(),
+        described=leaf.described,
+        offset=source_offset.decode(source.offset, described=leaf.described),
+        raw=source.offset,
+        began=None,
+        consumed=consumed,
+        files=(),
+        read_from=(f"offsets/{planned[0]}", *ended),
+        open_ended=True,
+        left_at=left,
+        folder=leaf.folder,
+        number=leaf.number,
+        same_as=leaf.same_as,
+    )
+
+
+def _or_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
+    """Other sources that would have written the same; Spark 2.1 pins no setting."""
+    if isinstance(offset, NoOffset | OpaqueOffset):
+        return ()
+    shared = offset.recognition.basis is Basis.SHARED_SHAPE
+    others = offset.recognition.others if shared else ()
+    return tuple(one for one in others if not (entry.settings and one.endswith(_OF_2_1)))
+
+
+def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
+    return {source.source: source for source in sources}
+
+
+def _start(source: SourceOffset | None, began: Json, described: str) -> Offset:
+    previous = None if source is None else source.offset
+    start = source_offset.find_start(previous, began, described=described)
+    return source_offset.decode(start, described=described)
+
+
+def _began(
+    reader: Reader,
+    tree: Tree,
+    sources: Sequence[SourceOffset],
+    leaves: Mapping[str, Leaf],
+    unreadable: list[UnreadableFile],
+) -> tuple[dict[str, Json], set[str]]:
+    """Where sources began that keep only that: `sources/<i>/0`, which a file source has too.
+
+    Second, those which have a file source's log there, by whatever offsets they go.
+    """
+    paths: dict[str, list[str]] = {}
+    for source in sources:
+        folder = leaves[source.source].folder
+        log = None if isinstance(folder, Unknown) else tree.sources.get(folder)
+        if isinstance(source_offset.decode(source.offset), FileOffset):
+            continue
+        if log is not None and 0 in log.entries:
+            paths.setdefault(f"sources/{folder}/0", []).append(source.source)
+    began: dict[str, Json] = {}
+    logs: set[str] = set()
+    for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
+        said = decoded(data, source_start.decode)
+        listed = decoded(data, file_source_log.decode)
+        if isinstance(listed, tuple) and listed:
+            logs.update(paths[piece.path])
+        elif isinstance(said, Unreadable):
+            unreadable.append(unread(piece.path, said))
+        elif not isinstance(said, Missing):
+            began.update(dict.fromkeys(paths[piece.path], said.offset))
+    return began, logs
+
+
+def _wanted(start: Offset | Unknown, end: Offset) -> range:
+    """The log offsets of a file source between two positions; none where they are not known."""
+    if not isinstance(end, FileOffset) or isinstance(start, Unknown):
+        return range(0)
+    first = start.log_offset + 1 if isinstance(start, FileOffset) else 0
+    return range(first, max(first, end.log_offset + 1))

@@ -1,0 +1,129 @@
+r"""Stage 3: offset lines that the source whose folder lies beside them cannot read.
+
+    sources/0/0             made by        reads the line of source 0 as
+    {"path":…}              a file source  {"logOffset":3}, or a bare number
+    \0v1 {"topic":…}       Kafka          {"topic":{"0":23}}
+    v1 1767225600000        rate           a bare number
+
+Spark does not check the kind of a source. It hands the line to the source, which fails at a line of
+any other kind. A folder can also be left over from an earlier query: a Delta table or a socket
+never looks into it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from holdfast.decode import source_offset
+from holdfast.model.evidence import Evidence, Keeps
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry
+from holdfast.model.source_offset import (
+    FileOffset,
+    KafkaOffset,
+    NoOffset,
+    NumberOffset,
+    OpaqueOffset,
+)
+from holdfast.predict import source_log
+
+MAKERS: Mapping[Keeps, str] = {
+    Keeps.FILES: "a file source",
+    Keeps.KAFKA: "a Kafka source",
+    Keeps.RATE: "a rate source",
+}
+EXPECTED: Mapping[Keeps, str] = {
+    Keeps.FILES: 'an offset such as `{"logOffset":3}`',
+    Keeps.KAFKA: 'an offset such as `{"topic":{"0":23}}`',
+    Keeps.RATE: "a number",
+}
+ERRORS: Mapping[Keeps, tuple[str, ...]] = {
+    Keeps.FILES: ("MappingException", "NullPointerException"),
+    Keeps.KAFKA: ("IllegalArgumentException",),
+    Keeps.RATE: ("NumberFormatException",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misread:
+    """A line that the source of a folder cannot read.
+
+    `looks_like` is the kind of source that writes such lines, `unless` the way in which the folder
+    may be left over; both are empty where there is none.
+    """
+
+    source: str
+    folder: str
+    keeps: Keeps
+    offset: Json
+    looks_like: str
+    unless: str
+
+
+def find(evidence: Evidence, entry: OffsetEntry) -> Iterator[Misread]:
+    """Return the lines of an entry that their sources cannot read."""
+    described = {one.name: one.described for one in evidence.sources}
+    folders = source_log.folders(evidence)
+    for one in entry.sources:
+        folder = folders.get(one.source, one.source)
+        log = evidence.source_logs.get(folder) if isinstance(folder, str) else None
+        if not isinstance(folder, str) or log is None or one.offset in (None, ""):
+            continue
+        if log.keeps is Keeps.UNKNOWN or _reads(log.keeps, one.offset):
+            continue
+        named = source_offset.name_source(described.get(one.source, ""))
+        if named and named != log.keeps.value:
+            continue  # The folder is left over from an earlier query.
+        kind = _name_kind(one.offset)
+        yield Misread(
+            source=one.source,
+            folder=folder,
+            keeps=log.keeps,
+            offset=one.offset,
+            looks_like=kind,
+            unless="" if named else _leave_over(folder, log.keeps, one.offset, kind),
+        )
+
+
+def _reads(keeps: Keeps, offset: Json) -> bool:
+    """Whether a source takes a line for its offset, as tried on Spark 4.1."""
+    whole = isinstance(offset, int) and not isinstance(offset, bool)
+    match keeps:
+        case Keeps.FILES:
+            held = offset.get("logOffset") if isinstance(offset, Mapping) else None
+            return whole or _is_number(held)
+        case Keeps.KAFKA:
+            # It takes `null` for an offset without partitions.
+            return offset == "null" or _is_kafka(offset)
+        case _:
+            return whole
+
+
+def _is_kafka(offset: Json) -> bool:
+    return isinstance(offset, Mapping) and all(
+        isinstance(one, Mapping)
+        and all(key.isascii() and key.isdigit() and _is_number(at) for key, at in one.items())
+        for one in offset.values()
+    )
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _name_kind(offset: Json) -> str:
+    found = source_offset.decode(offset)
+    if isinstance(found, NumberOffset):
+        return "a socket"
+    return "" if isinstance(found, OpaqueOffset | NoOffset) else found.recognition.source
+
+
+def _leave_over(folder: str, keeps: Keeps, offset: Json, kind: str) -> str:
+    """How the folder can be left over: the source that wrote the line never reads it."""
+    found = source_offset.decode(offset)
+    reads_folder = isinstance(found, FileOffset) or (
+        isinstance(found, KafkaOffset) and keeps is not Keeps.RATE
+    )
+    if reads_folder or not isinstance(offset, Mapping | int) or isinstance(offset, bool):
+        return ""
+    reads = kind or "another source"
+    return f"the query now reads {reads} and `sources/{folder}` is left over from an earlier query"

@@ -1,0 +1,96 @@
+"""Stage 3: the range of a Kafka batch that runs again -> the partitions that Spark stops at.
+
+Spark compares the start of the range with its end before it reads: a partition that is in the start
+and not in the end, or one that ends before it begins, is lost data. With `failOnDataLoss`, which is
+the default, the batch fails at every start.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from holdfast.decode import source_offset
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Known
+from holdfast.model.ids import BatchId
+from holdfast.model.restart import SourceRange, Stage, StartError
+from holdfast.model.source_offset import Change, KafkaOffset, NoOffset, PartitionChange
+from holdfast.spark import exceptions
+
+DATA_LOSS = "KAFKA_DATA_LOSS"
+_MOST_NAMED = 10
+
+
+def find_errors(
+    evidence: Evidence, ranges: Sequence[SourceRange], batch: BatchId
+) -> Iterator[StartError]:
+    """Return the error at each source whose range Spark refuses."""
+    kafka = {one.name for one in evidence.sources if isinstance(one.offset, KafkaOffset)}
+    for one in ranges:
+        if one.source not in kafka or fails_on_loss(evidence, one.source) is False:
+            continue
+        gone, back = list_changed(one, Change.VANISHED), list_changed(one, Change.WENT_BACK)
+        if gone:
+            reason = f"batch {batch} begins in {name_partitions(gone)} and has no end there"
+        elif back:
+            reason = f"batch {batch} ends before it begins in {name_partitions(back)}"
+        else:
+            continue
+        found = exceptions.error(
+            DATA_LOSS,
+            ("KafkaIllegalStateException", "IllegalStateException"),
+            reason,
+            f"offsets/{batch}",
+            stage=Stage.PLANNING,
+            batch=batch,
+        )
+        known = fails_on_loss(evidence, one.source) is True
+        yield (
+            found if known else replace(found, unless="the query sets `failOnDataLoss` to `false`")
+        )
+
+
+def list_changed(shown: SourceRange, change: Change) -> tuple[PartitionChange, ...]:
+    """Return the partitions of a range that changed in one way."""
+    start = source_offset.decode(shown.start)
+    if isinstance(shown.consumed, Unknown) or not isinstance(start, KafkaOffset | NoOffset):
+        return ()
+    return tuple(one for one in shown.consumed.partitions if one.change is change)
+
+
+def fails_on_loss(evidence: Evidence, source: str) -> bool | Unknown:
+    """Return whether the query fails on lost data; only a run record shows the option."""
+    plan = evidence.plan
+    if not isinstance(plan, Known):
+        return Unknown(reason="no run record shows the options of the source")
+    known = plan.value.by_name.get(source)
+    if known is None:
+        return Unknown(reason="the run record does not name the source")
+    options = {key.lower(): value.lower() for key, value in known.options.items()}
+    return options.get("failondataloss", "true") != "false"
+
+
+def name_partitions(changes: Sequence[PartitionChange]) -> str:
+    """Return partitions in words, a topic at a time."""
+    topics: dict[str, list[str]] = {}
+    for one in changes[:_MOST_NAMED]:
+        topic, _, number = one.partition.rpartition("-")
+        topics.setdefault(topic, []).append(number)
+    more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
+    return " and ".join(_name_topic(*one) for one in _sorted(topics)) + more
+
+
+def name_topics(partitions: Sequence[str]) -> str:
+    """Return the topics of partitions, in words."""
+    names = dict.fromkeys(one.rpartition("-")[0] for one in partitions)
+    return " and ".join(f"`{name}`" for name in sorted(names))
+
+
+def _sorted(topics: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
+    return [(topic, sorted(topics[topic], key=int)) for topic in sorted(topics)]
+
+
+def _name_topic(topic: str, numbers: Sequence[str]) -> str:
+    if len(numbers) == 1:
+        return f"partition {numbers[0]} of topic `{topic}`"
+    return f"partitions {', '.join(numbers[:-1])} and {numbers[-1]} of topic `{topic}`"

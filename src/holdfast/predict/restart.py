@@ -1,0 +1,387 @@
+"""Stage 3: Evidence and how the query will be started -> what the restart does. Pure.
+
+Spark begins at the latest entry of the offset log, O; C is the latest entry of the commit log.
+
+    no O       batch 0, new
+    C == O     batch O+1, new: from the end of O to wherever the sources are
+    C < O      batch O again, over exactly its range; what lies between C and O counts as done
+    C > O      batch O again; its commit is there already, so Spark fails after the sink has written
+
+That is so for micro-batches; `epochs` says what continuous mode does.
+`start_errors` says what stops Spark on the way, in the order in which Spark looks.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.decode import source_offset
+from holdfast.model.batch import Unknown
+from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
+from holdfast.model.fact import Known
+from holdfast.model.ids import BatchId
+from holdfast.model.json import Json
+from holdfast.model.offsets import OffsetEntry, SourceOffset
+from holdfast.model.restart import (
+    Otherwise,
+    Restart,
+    Runs,
+    SourceRange,
+    Stage,
+    StartError,
+    Starting,
+)
+from holdfast.model.spark_version import Runtime, SparkVersion
+from holdfast.model.state import lost_operator
+from holdfast.predict import (
+    continuous,
+    kafka_ranges,
+    offset_spelling,
+    sink_answer,
+    sockets,
+    source_errors,
+    source_log,
+    start_errors,
+    state_load,
+    unread_files,
+)
+from holdfast.spark import exceptions, version
+from holdfast.spark.version import NEWEST
+
+_DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
+_UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
+_NAME = re.compile(r"\w+")
+_RAN_LAST = "as it ran last"
+_SUPPORTED = SparkVersion(3, 5)
+STATE_LOST = "the query keeps state, which is lost"
+"""The condition of the other reading, where a checkpoint has no state."""
+_EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Next:
+    """The batch that comes next, with the entries it lies between."""
+
+    batch: BatchId
+    rerun: bool
+    before: OffsetEntry
+    end: OffsetEntry
+    earlier: BatchId | None = None
+    """The entry that `before` is."""
+
+
+def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool) -> Starting:
+    """Which Spark will start: the one asked for, the one that the evidence names, or the newest.
+
+    In continuous mode, if that wrote the checkpoint; it knows no asynchronous tracking.
+    """
+    spark, chosen = _spark(evidence, asked)
+    continuous = evidence.batches.continuous and not asynchronous
+    return Starting(spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous)
+
+
+def candidates(
+    evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool
+) -> tuple[Starting, ...]:
+    """Return every Spark that may start the query, the most likely one first.
+
+    There is one if the caller or a run names it. Otherwise each version that may have written the
+    checkpoint may start it, and of a checkpoint that says nothing, each that is supported.
+    """
+    likely = starting(evidence, asked, asynchronous=asynchronous)
+    others = () if asked is not None or likely.chosen == _RAN_LAST else _possible(evidence)
+    return (likely, *(replace(likely, spark=one) for one in others if one != likely.spark))
+
+
+def _possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
+    wrote = evidence.spark_versions
+    if isinstance(wrote, Runtime | Unknown):
+        return version.between(_SUPPORTED, NEWEST)
+    return version.between(wrote.lowest, wrote.highest)
+
+
+def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
+    if asked is not None:
+        return asked, "as asked for"
+    told = evidence.spark_version
+    numbers = told.value.split(".") if isinstance(told, Known) and not told.inferred else []
+    if len(numbers) > 1 and numbers[0].isdecimal() and numbers[1].isdecimal():
+        return SparkVersion(int(numbers[0]), int(numbers[1])), _RAN_LAST
+    told_range = evidence.spark_versions
+    if isinstance(told_range, Runtime):
+        return NEWEST, f"the newest of Apache; {told_range.name} wrote it"
+    if not isinstance(told_range, Unknown):
+        exact = told_range.lowest == told_range.highest
+        chosen = "which wrote it" if exact else "the newest that can have written it"
+        return told_range.highest, chosen
+    return NEWEST, "the newest"
+
+
+def predicted(evidence: Evidence, how: Starting) -> Restart:
+    """What the next start does; nothing is said where it reads what this look could not."""
+    hidden = unread_files.files(evidence)
+    if hidden:
+        return _nothing_known(how, Unknown(reason=hidden[0].told), None)
+    if how.continuous:
+        return continuous.predicted(evidence, how)
+    found = _predicted(evidence, how)
+    otherwise = _otherwise(evidence, how) or _with_lost_state(evidence, how, found)
+    return replace(found, otherwise=otherwise)
+
+
+def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
+    """What a start does if lines that are taken for one source are of several.
+
+    One folder for equal lines is what a query leaves that reads a source twice, and also what is
+    left of one that reads two where the folder of the second is lost.
+    """
+    taken = [one for one in evidence.sources if one.same_as is not None and one.same_as.by_folders]
+    if not taken:
+        return None
+    apart = tuple(replace(one, folder=one.name, same_as=None) for one in evidence.sources)
+    restart = _predicted(replace(evidence, sources=apart), how)
+    if restart.error is None and not restart.later:
+        return None
+    names = " and ".join(one.name for one in taken)
+    return Otherwise(
+        condition=f"source {names} has a folder of its own, which is lost", restart=restart
+    )
+
+
+def _with_lost_state(evidence: Evidence, how: Starting, found: Restart) -> Otherwise | None:
+    """What a start does if the query keeps state, of which there is none.
+
+    A query without state leaves no trace of that, and a query whose folder `state` was deleted may
+    leave none either. Only a run record or an event log can tell the two apart.
+    """
+    known = evidence.operators or evidence.stateless
+    if known or found.error is not None or isinstance(found.batch, Unknown) or found.batch == 0:
+        return None
+    lost = lost_operator(0, _DECIDED, "nothing is there")
+    restart = _predicted(replace(evidence, operators=(lost,)), how)
+    return Otherwise(condition=STATE_LOST, restart=restart)
+
+
+def _predicted(evidence: Evidence, how: Starting) -> Restart:
+    following = _next(evidence, how)
+    error = _first(start_errors.at_start(evidence, how), how)
+    if isinstance(following, Unknown):
+        return _nothing_known(how, following, error)
+    course = sockets.find_course(evidence, how.spark)
+    runs = _runs(evidence, following, course)
+    ranges = tuple(_ranges(evidence, following, course))
+    loads = state_load.of_next(evidence, following.batch, how.spark)
+    error = error or _first(_of_batch(evidence, how, following, ranges), how)
+    # A start that fails at this batch fails there again: it does not come to a later one.
+    ends = error is not None and not how.asynchronous
+    later = () if ends else tuple(_of_later(evidence, following, how.spark))
+    later = tuple(exceptions.as_raised(one, how.spark) for one in later)
+    return Restart(
+        starting=how,
+        batch=following.batch,
+        rerun=following.rerun,
+        runs=Runs.NOT if error is not None and isinstance(error.batch, Unknown) else runs,
+        ranges=ranges,
+        watermark_ms=_watermark(evidence, following),
+        state=loads,
+        sinks=sink_answer.of(evidence, following.batch, rerun=following.rerun, error=error),
+        error=_asynchronous(error) if error is not None and how.asynchronous else error,
+        later=tuple(_asynchronous(one) if how.asynchronous else one for one in later),
+    )
+
+
+def _first(errors: Iterator[StartError], how: Starting) -> StartError | None:
+    found = next(errors, None)
+    return found if found is None else exceptions.as_raised(found, how.spark)
+
+
+def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
+    planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
+    if planned is None:
+        return _Next(batch=BatchId(0), rerun=False, before=_EMPTY, end=_EMPTY)
+    end = evidence.offset_entries.get(planned)
+    if end is None:
+        return _UNREADABLE
+    earlier = start_errors.entry_before(evidence, planned, how)
+    before = evidence.offset_entries.get(earlier, _EMPTY) if earlier is not None else _EMPTY
+    if committed == planned:
+        stands = _stands(before, end)
+        return _Next(batch=BatchId(planned + 1), rerun=False, before=stands, end=stands)
+    return _Next(batch=planned, rerun=True, before=before, end=end, earlier=earlier)
+
+
+def _stands(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
+    """Where the sources stand after a batch: one without an offset in it, where it stood before.
+
+    What no source can be called, Spark passes over.
+    """
+    ended = {one.source: one for one in end.sources if one.offset is not None}
+    earlier = {one.source: one for one in before.sources if one.offset is not None}
+    named = dict.fromkeys([*(one.source for one in end.sources), *earlier])
+    sources = (
+        ended.get(name) or earlier.get(name) or SourceOffset(source=name, offset=None)
+        for name in named
+        if _NAME.fullmatch(name)
+    )
+    return replace(end, sources=tuple(sources))
+
+
+def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> Restart:
+    return Restart(
+        starting=how,
+        batch=batch,
+        rerun=False,
+        runs=Runs.NOT if error is not None else Runs.UNKNOWN,
+        ranges=(),
+        watermark_ms=batch,
+        state=(),
+        sinks=(),
+        error=error,
+        later=(),
+    )
+
+
+def _of_batch(
+    evidence: Evidence, how: Starting, following: _Next, ranges: Sequence[SourceRange]
+) -> Iterator[StartError]:
+    """What stops the batch itself, in Spark's order."""
+    yield from source_errors.of_epochs(evidence)
+    if following.rerun:
+        entries = {following.batch: following.end}
+        if following.earlier is not None:
+            entries[following.earlier] = following.before
+        yield from source_errors.of_misread(evidence, entries, batch=following.batch)
+        yield from source_errors.of_ranges(
+            evidence, following.before, following.end, batch=following.batch
+        )
+        yield from kafka_ranges.find_errors(evidence, ranges, following.batch)
+    else:
+        planned = evidence.batches.last_planned
+        if planned is not None:
+            entry = evidence.offset_entries[planned]
+            yield from source_errors.of_misread(evidence, {planned: entry})
+        stopped = sockets.find_error(evidence, following.batch, how.spark)
+        if stopped is not None and stopped.batch == following.batch:
+            yield stopped
+        yield from start_errors.of_new_entries(evidence, following.batch)
+        yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
+    yield from state_load.errors(evidence, how, following.batch)
+    if following.rerun:
+        yield from start_errors.of_bare_entry(evidence, how.spark, following.batch, rerun=True)
+    yield from start_errors.of_commit(evidence, following.batch, how.spark)
+
+
+def _of_later(evidence: Evidence, following: _Next, spark: SparkVersion) -> Iterator[StartError]:
+    """What stops the batches after it."""
+    stopped = sockets.find_error(evidence, following.batch, spark)
+    if stopped is not None:
+        yield stopped
+    if following.rerun:
+        after = BatchId(following.batch + 1)
+        yield from source_errors.of_logs_behind(evidence, after, following.end)
+    yield from start_errors.of_later_batches(evidence, following.batch, spark)
+
+
+def _asynchronous(error: StartError) -> StartError:
+    """With asynchronous tracking another thread writes the logs: its errors come late, or never."""
+    written = error.read_from[0].startswith(("offsets/", "commits/"))
+    written = written and error.exceptions != exceptions.NULL
+    if not written or error.stage not in (Stage.PLANNING, Stage.COMMITTING):
+        return error
+    return replace(error, stage=Stage.AFTERWARDS, exceptions=("CompletionException",))
+
+
+def _runs(evidence: Evidence, following: _Next, course: sockets.Course | None) -> Runs:
+    """A source whose log is ahead of the offset log makes a batch of that, new data or not."""
+    if course is sockets.Course.NEVER_READS:
+        return Runs.NOT
+    if following.rerun or course is not None:
+        return Runs.SURELY
+    folders = source_log.folders(evidence)
+    positions = {folders.get(one.source, one.source): one.offset for one in following.end.sources}
+    # Spark compares where it stands with where the source is by their texts.
+    if offset_spelling.sources(evidence, following.end):
+        return Runs.SURELY
+    # Of a log that is not known it is not known either whether it is ahead.
+    unsure = any(
+        isinstance(folders.get(one.source), Unknown) and _log_offset(one.offset, None) >= 0
+        for one in following.end.sources
+    )
+    behind = unsure
+    for name, log in evidence.source_logs.items():
+        if not log.of_files:
+            continue
+        if unsure and name not in positions:
+            continue
+        stands = _log_offset(positions.get(name), log)
+        if source_log.latest(log) > stands:
+            return Runs.SURELY
+        behind = behind or source_log.latest(log) < stands
+    return Runs.UNKNOWN if behind else Runs.IF_THERE_IS_DATA
+
+
+def _log_offset(offset: Json, log: SourceLog | None) -> int:
+    found = source_log.read_offset(offset, log)
+    return -1 if found is None else found
+
+
+def _ranges(
+    evidence: Evidence, following: _Next, course: sockets.Course | None
+) -> Iterator[SourceRange]:
+    seen = {one.name: one for one in evidence.sources}
+    starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
+    for source in following.end.sources:
+        known = seen.get(source.source)
+        if known is not None and known.open_ended:
+            yield _open_range(known, rerun=following.rerun)
+            continue
+        told = "" if known is None else known.described
+        began = None if known is None else known.began
+        start = source_offset.find_start(starts.get(source.source), began, described=told)
+        end: Json | Unknown = source.offset if following.rerun else _DECIDED
+        if course is sockets.Course.FAILS_SOON:
+            end = sockets.AT_FIRST
+        begin = source_offset.decode(start, described=told)
+        yield SourceRange(
+            source=source.source,
+            kind=_kind(source.offset, told) if known is None else known.kind,
+            or_kinds=() if known is None else known.or_kinds,
+            start=start,
+            end=end,
+            consumed=end
+            if isinstance(end, Unknown)
+            else source_offset.between(begin, source_offset.decode(end, described=told)),
+            positions=source_offset.list_positions(begin),
+        )
+
+
+def _kind(offset: Json, described: str) -> str:
+    found = source_offset.decode(offset, described=described)
+    return source_offset.between(found, found).source
+
+
+def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
+    """From where a source reads whose entries say where a batch begins; to where, nothing says."""
+    start = source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at
+    return SourceRange(
+        source=source.name,
+        kind=source.kind,
+        or_kinds=source.or_kinds,
+        start=start,
+        end=_DECIDED,
+        consumed=_DECIDED,
+        positions=source_offset.list_positions(
+            source_offset.decode(start, described=source.described)
+        ),
+    )
+
+
+def _watermark(evidence: Evidence, following: _Next) -> int | Unknown:
+    watermark = following.end.watermark_ms
+    if following.rerun or following.batch == 0:
+        return watermark
+    commit = evidence.commit_entries.get(BatchId(following.batch - 1))
+    if commit is None:
+        return Unknown(reason="the latest commit entry cannot be read")
+    told = commit.next_watermark_ms
+    return watermark if isinstance(told, Unknown) else max(watermark, told)

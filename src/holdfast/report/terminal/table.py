@@ -1,0 +1,26 @@
+"""Rows of text -> aligned lines, without columns that are empty everywhere, without secrets."""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.report import redact
+from holdfast.report.terminal import columns
+from holdfast.report.terminal.text import Line, Part, Style
+
+
+def lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """A head line and one line a row."""
+    if not rows:
+        yield (Part("no rows", Style.DIM),)
+        return
+    used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
+    shown = [[redact.shown(row[index]) for index in used] for row in rows]
+    names = [heads[index] for index in used]
+    widths = [max(columns.width(row[i]) for row in [names, *shown]) for i in range(len(used))]
+    yield (Part(_line(names, widths), Style.HEAD),)
+    for row in shown:
+        yield (Part(_line(row, widths)),)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    filled = (columns.left(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(filled).rstrip()

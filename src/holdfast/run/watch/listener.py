@@ -1,0 +1,287 @@
+"""Spark's own events of a query -> run records.
+
+    started      who runs what, where and with which settings
+    progress     what a batch consumed, how long each phase took, how large the state is
+    terminated   how it ended
+
+Spark calls the listener from its event thread; everything that costs time, or that asks Spark
+something, is done on the recorder's thread.
+"""
+
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from holdfast.decode import fingerprint as plans
+from holdfast.gather.history import processes
+from holdfast.model import json
+from holdfast.model.batch import Life, Unknown
+from holdfast.model.definition import Job, PostgresSink, find_target
+from holdfast.model.fingerprint import Fingerprint
+from holdfast.model.json import Json
+from holdfast.model.version import VERSION
+from holdfast.report import error_line, redact
+from holdfast.run.query import fingerprint
+from holdfast.run.session import clock
+from holdfast.run.watch import batches_run
+from holdfast.run.watch.records import Event, Recorder, RunLog
+from holdfast.storage import Folder, open_store, urls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_GIT_SECONDS = 5.0
+_HELD_BACK = "BatchHeldBack"
+_TELLING = (
+    "spark.databricks.",
+    "spark.driver.memory",
+    "spark.executor.",
+    "spark.hadoop.",
+    "spark.master",
+    "spark.sql.",
+    "spark.submit.",
+)
+
+
+class Records(StreamingQueryListener):
+    """Records every query of a session that it is told of, or all of them."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        recorder: Recorder,
+        storage: Mapping[str, str],
+        *,
+        every_query: bool,
+    ) -> None:
+        self._spark = spark
+        self._recorder = recorder
+        self._storage = storage
+        self._every_query = every_query
+        self._declared: dict[str, Event] = {}
+        self._logs: dict[str, RunLog] = {}
+        self._live: set[str] = set()
+        self._ended = threading.Condition()
+
+    def declare(
+        self, job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]
+    ) -> None:
+        """Say what is known of a job beyond what Spark tells; before its query starts."""
+        self._declared[job.name] = _facts(job, life, plan, accepted)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
+        """Open the run's records."""
+        name, query, run, now = event.name or "", str(event.id), str(event.runId), clock.now_ms()
+        if name in self._declared or self._every_query:
+            with self._ended:
+                self._live.add(run)
+            self._recorder.submit(lambda: self._opened(name, query, run, now))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
+        """Record a batch, and not that a trigger found nothing to do, as old versions report."""
+        if batches_run.is_run(event.progress.durationMs):
+            text, run = event.progress.json, str(event.progress.runId)
+            self._add(run, lambda: _progress(text, clock.now_ms()))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  Spark's name
+        """Nothing to record of a query that has nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  Spark's name
+        """Record the end, with the error if there was one."""
+        error, run, now = event.exception, str(event.runId), clock.now_ms()
+        self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _ended_by(error)})
+        with self._ended:
+            self._live.discard(run)
+            self._ended.notify_all()
+
+    def settle(self, seconds: float) -> None:
+        """Wait until Spark has told the end of every run that it told the start of."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._live, seconds)
+
+    def _add(self, run: str, make: Callable[[], Event]) -> None:
+        def task() -> RunLog | None:
+            log = self._logs.get(run)
+            if log is not None:
+                log.add(make())
+            return log
+
+        self._recorder.submit(task)
+
+    def _opened(self, name: str, query: str, run: str, now: int) -> RunLog | None:
+        asked = _asked_of_spark(self._spark, query, with_plan=name not in self._declared)
+        location = str(asked.get("location") or "")
+        base, _, folder = location.rpartition("/")
+        declared = self._declared.get(name, {})
+        if not base:
+            return None
+        store: Folder = open_store(base, self._storage)
+        log = RunLog(store, folder, now, run)
+        log.add(
+            {
+                "event": "started",
+                "at_ms": now,
+                "query_id": query,
+                "run_id": run,
+                "name": name,
+                "spark_version": self._spark.version,
+                "holdfast_version": VERSION,
+                "host": processes.this_process().host,
+                "pid": processes.this_process().pid,
+                "configuration": _configuration(self._spark),
+                **asked,
+                **declared,
+                "git_revision": _git_revision(declared.get("declared")),
+            }
+        )
+        self._logs[run] = log
+        return log
+
+
+def _facts(job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]) -> Event:
+    of_plan: Event = {}
+    if not isinstance(plan, Unknown):
+        of_plan = {
+            "stateful_operators": [one.kind for one in plan.operators],
+            "plan": plans.encode(plan),
+        }
+    return {
+        "job": job.name,
+        "epoch": life.epoch,
+        "generation": life.generation,
+        "declared": str(job.declared),
+        "proven": job.proven,
+        "output_mode": job.output_mode.value,
+        **of_plan,
+        "accepted": sorted(accepted),
+        "reads": [
+            {"kind": type(source).__name__, "options": redact.value(source.options)}
+            for source in job.reads
+        ],
+        "writes": describe_outputs(job),
+    }
+
+
+def describe_outputs(job: Job) -> list[Json]:
+    """Return what a record says of each output; enough to ask its ledger later."""
+    return [
+        {
+            "name": one.name,
+            "kind": type(one.sink).__name__,
+            "path": find_target(one.sink),
+            # No declaration has a password in it.
+            **(
+                {"server": one.sink.connection, "schema": one.sink.schema}
+                if isinstance(one.sink, PostgresSink)
+                else {}
+            ),
+        }
+        for one in job.writes
+    ]
+
+
+def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
+    """What only the running query knows: its checkpoint, its sink, its output mode, its plan."""
+    found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
+    if found is None:
+        return {}
+    execution = found.streamingQuery()
+    root = str(execution.resolvedCheckpointRoot())
+    mode = str(execution.outputMode().toString()).lower()
+    plan: dict[str, Json] = {}
+    if with_plan:
+        taken = fingerprint.tried(
+            lambda: fingerprint.taken(
+                execution.analyzedPlan(),
+                spark,
+                sinks=(),
+                output_mode=mode,
+                session=execution.sparkSession(),
+            )
+        )
+        if not isinstance(taken, Unknown):
+            plan["plan"] = plans.encode(taken)
+    return {
+        **plan,
+        "location": urls.canonical(root),
+        "sink": str(execution.sink().toString()),
+        "output_mode": mode,
+        "sources": [str(execution.sources().apply(i)) for i in range(execution.sources().size())],
+    }
+
+
+def _configuration(spark: "SparkSession") -> dict[str, Json]:
+    """The settings of the session, secrets left out."""
+    own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
+    kept = {key: value for key, value in own.items() if key.startswith(_TELLING)}
+    return {**redact.settings(kept)}
+
+
+def _progress(text: str, now: int) -> Event:
+    value = json.mapping(json.parse(text))
+    sources = value.get("sources")
+    operators = value.get("stateOperators")
+    return {
+        "event": "progress",
+        "at_ms": now,
+        "batch": value.get("batchId"),
+        "rows": value.get("numInputRows"),
+        "duration_ms": value.get("durationMs"),
+        "watermark": json.mapping(value.get("eventTime")).get("watermark"),
+        "sources": [
+            _picked(source, "description", "startOffset", "endOffset", "numInputRows")
+            for source in (sources if isinstance(sources, list) else [])
+        ],
+        "state": [
+            _picked(
+                operator,
+                "operatorName",
+                "numRowsTotal",
+                "numRowsUpdated",
+                "numRowsRemoved",
+                "numRowsDroppedByWatermark",
+                "memoryUsedBytes",
+                "commitTimeMs",
+            )
+            for operator in (operators if isinstance(operators, list) else [])
+        ],
+    }
+
+
+def _picked(value: Json, *keys: str) -> Json:
+    found = json.mapping(value)
+    return {key: found[key] for key in keys if key in found}
+
+
+def _ended_by(error: str | None) -> str | None:
+    if error is None or _HELD_BACK in error:
+        return None
+    return error_line.shortened(error)
+
+
+def _git_revision(declared: Json) -> str | None:
+    """The revision of the code that declared the job, if it is under git."""
+    if not isinstance(declared, str):
+        return None
+    folder = Path(declared.rpartition(":")[0]).parent
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
