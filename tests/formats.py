@@ -28,9 +28,9 @@ from holdfast.decode import (
 )
 from holdfast.decode import lease as lease_format
 from holdfast.model.events import QueryStarted
+from holdfast.model.fact import Unreadable
 from holdfast.model.ids import RunId
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 QUERY = "0d4f3b0e-6c4b-4f6e-9a53-0d6a3c0f1b11"
 RUN = "6a1f7f2e-2f6b-4a94-8b1d-94b1de3a2c55"

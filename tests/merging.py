@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
-from holdfast.model.batch import Batch, Life, Unknown, ledger_key
+from holdfast.model.batch import Batch, Life, ledger_key
 from holdfast.model.definition import DeltaMerge
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.batch_size import BatchSize, Verdict
 from holdfast.sinks.contract import Decision

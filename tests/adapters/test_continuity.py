@@ -12,7 +12,8 @@ from tests.adapters.delta_driving import Driver, offset
 from tests.adapters.test_offset_reader import LIFE, Tree
 
 from holdfast.errors import BatchChanged, BatchNotContinuous, HoldfastError
-from holdfast.model.batch import Ends, Unknown, Written
+from holdfast.model.batch import Ends, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
 from holdfast.run.start.continuity import find_break

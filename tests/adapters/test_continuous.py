@@ -14,8 +14,8 @@ from tests.golden import GOLDEN, Golden, golden
 from tests.looking import evidence, rendered
 
 from holdfast.errors import StartUnsafe
-from holdfast.model.batch import Unknown
 from holdfast.model.definition import Continuously, Declared, Job, OutputMode
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import JobName
 from holdfast.model.restart import Runs, Stage

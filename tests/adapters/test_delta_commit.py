@@ -18,7 +18,8 @@ from holdfast.errors import (
     SinkRefused,
     StorageUnavailable,
 )
-from holdfast.model.batch import Nothing, Standing, Unknown, Written, ledger_key
+from holdfast.model.batch import Nothing, Standing, Written, ledger_key
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger

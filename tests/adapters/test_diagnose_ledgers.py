@@ -15,7 +15,8 @@ from tests.diagnosing import codes, diagnosed
 from tests.looking import evidence
 
 from holdfast.examples.database import Database
-from holdfast.model.batch import LedgerKey, Life, Unknown
+from holdfast.model.batch import LedgerKey, Life
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json

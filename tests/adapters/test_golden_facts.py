@@ -11,9 +11,8 @@ from tests.golden import GOLDEN, Golden, each
 from tests.looking import evidence, rendered, stamps
 
 from holdfast.errors import HoldfastError, InspectionRefused
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Committed, Evidence
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.spark_version import VersionRange
 from holdfast.model.verdict import Level
 from holdfast.report import document, verdict

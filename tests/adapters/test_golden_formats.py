@@ -20,8 +20,9 @@ from holdfast.decode import (
 )
 from holdfast.model import json
 from holdfast.model.checkpoint import CheckpointFile, CommitEntry, FileKind, SparkChecksum
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import KafkaOffset, OpaqueOffset, RateMicroBatchOffset
 from holdfast.model.spark_version import SparkVersion
 from holdfast.spark.version import Format, narrowed

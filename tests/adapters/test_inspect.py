@@ -24,10 +24,9 @@ from holdfast.errors import (
 )
 from holdfast.gather.inventory import snapshot
 from holdfast.gather.logs import tail
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Checkpoints, Committed, RestartSign
-from holdfast.model.fact import Absent, Known, UnreadableFile
+from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
 from holdfast.model.ids import Span
 from holdfast.model.source_offset import Change
 from holdfast.model.verdict import Level

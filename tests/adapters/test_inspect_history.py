@@ -15,9 +15,8 @@ from tests.golden import Golden, golden
 from tests.looking import evidence, rendered
 
 from holdfast.gather.history import event_logs
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import RestartSign
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.finding import Code, Judgement
 
 

@@ -8,9 +8,9 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from tests import checkpoint_files as files
 from tests.looking import evidence, rendered, stamps
 
-from holdfast.model.batch import Unknown, ledger_key
+from holdfast.model.batch import ledger_key
 from holdfast.model.evidence import LedgerSeen
-from holdfast.model.fact import Absent
+from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 from holdfast.sinks.delta import ledger

@@ -16,8 +16,7 @@ from holdfast.gather.inventory import snapshot, spans, tree
 from holdfast.gather.locate import resolve
 from holdfast.gather.logs import tail
 from holdfast.gather.state import operators, stores
-from holdfast.model.batch import Unknown
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion

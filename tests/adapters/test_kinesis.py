@@ -11,8 +11,8 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.gather.sources import kinesis
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import BatchDetail
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code
 from holdfast.model.offsets import SourceOffset
 from holdfast.model.source_offset import Change

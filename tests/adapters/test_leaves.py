@@ -21,8 +21,8 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.gather.sources import offset_lines
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.json import Json, canonical
 from holdfast.model.restart import Stage

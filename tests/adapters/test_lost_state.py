@@ -11,8 +11,7 @@ from tests.diagnosing import codes, diagnosed, recorded
 from tests.golden import FOLDER
 from tests.looking import evidence, rendered
 
-from holdfast.model.batch import Unknown
-from holdfast.model.fact import Absent
+from holdfast.model.fact import Absent, Unknown
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion

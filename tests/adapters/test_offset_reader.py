@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import OffsetsUnreadable
-from holdfast.model.batch import Batch, Life, Unknown
+from holdfast.model.batch import Batch, Life
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.run.query.batch import OffsetReader
 from holdfast.storage import Folder, open_store

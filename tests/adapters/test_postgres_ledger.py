@@ -17,7 +17,8 @@ from holdfast.errors import (
     SinkUnavailable,
 )
 from holdfast.examples.database import Database
-from holdfast.model.batch import Nothing, Unknown, Written
+from holdfast.model.batch import Nothing, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import ledger

@@ -20,9 +20,8 @@ from holdfast.errors import LocationForbidden
 from holdfast.gather.inventory import snapshot
 from holdfast.gather.locate import resolve
 from holdfast.gather.state import readable_batches
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Committed, Evidence
-from holdfast.model.fact import Absent, Known, UnreadableFile
+from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
 from holdfast.model.finding import Change, Code, Judgement, NotAssessed
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion

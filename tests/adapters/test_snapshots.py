@@ -11,7 +11,7 @@ from tests.looking import evidence
 
 from holdfast.gather.inventory.folders import Store
 from holdfast.gather.state import snapshots, stores
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion

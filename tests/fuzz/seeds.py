@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.decode import names
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 from tests.formats import FORMATS
 from tests.golden import GOLDEN
 

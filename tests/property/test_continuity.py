@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.model.batch import Batch, Life, Standing, Unknown
+from holdfast.model.batch import Batch, Life, Standing
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision

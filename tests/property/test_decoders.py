@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests import formats
 from tests.formats import FORMATS, Format
 
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 
 PIECES = st.sampled_from(
     [b"v1", b"v2", b"v3", b"v9", b"\n", b"\r\n", b"-", b"{}", b"[]", b"{", b"}", b"1e999", b"NaN",

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from holdfast.decode import fingerprint, plan
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 

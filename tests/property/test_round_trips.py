@@ -21,8 +21,8 @@ from holdfast.decode import (
     state_schema,
 )
 from holdfast.decode import lease as lease_format
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CheckpointFile, FileKind, HadoopChecksum, QueryMetadata
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.fingerprint import (
     NOT_IDENTIFIED,
     Fingerprint,
@@ -35,7 +35,7 @@ from holdfast.model.fingerprint import (
 )
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset
 from holdfast.model.source_offset import Change, FileOffset, KafkaOffset, TopicPartition
 
 TEXT = st.text(st.characters(codec="utf-8"))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.model.batch import Batch, Life, Unknown
+from holdfast.model.batch import Batch, Life
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks.batch_size import SMALL_BYTES, SMALL_ROWS, BatchSize, Verdict
 

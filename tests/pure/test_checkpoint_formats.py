@@ -13,7 +13,6 @@ from holdfast.decode import (
     operator_metadata,
     source_start,
 )
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     CommitEntry,
     CommittedSink,
@@ -24,8 +23,9 @@ from holdfast.model.checkpoint import (
     SparkChecksum,
     StateStoreInfo,
 )
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import QueryId
-from holdfast.model.offsets import SourceStart, Unreadable
+from holdfast.model.offsets import SourceStart
 
 NO_WATERMARK = Unknown(reason="the commit has none")
 

@@ -16,7 +16,8 @@ from holdfast.errors import (
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.model.batch import Batch, Ends, Life, Standing, Unknown
+from holdfast.model.batch import Batch, Ends, Life, Standing
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision

@@ -6,7 +6,6 @@ import pytest
 from tests import formats
 
 from holdfast.decode import event_log, run_record
-from holdfast.model.batch import Unknown
 from holdfast.model.events import (
     ApplicationSettings,
     ApplicationStarted,
@@ -18,8 +17,8 @@ from holdfast.model.events import (
     QueryTerminated,
     SourceProgress,
 )
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, QueryId, RunId
-from holdfast.model.offsets import Unreadable
 
 QUERY, RUN = QueryId(formats.QUERY), RunId(formats.RUN)
 SOURCE = SourceProgress(

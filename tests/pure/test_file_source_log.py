@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.decode import file_source_log
-from holdfast.model.offsets import FileEntry, Unreadable
+from holdfast.model.fact import Unreadable
+from holdfast.model.offsets import FileEntry
 
 LINES = [
     f'{{"path":"file:///landing/{name}","timestamp":{1000 + offset},"batchId":{offset}}}'

@@ -12,8 +12,8 @@ from tests.looking import evidence
 from holdfast.decode import fingerprint as plans
 from holdfast.diagnose import check
 from holdfast.diagnose.rules.sources import topics
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.fingerprint import (
     NOT_IDENTIFIED,

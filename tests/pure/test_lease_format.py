@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.decode import lease as lease_format
+from holdfast.model.fact import Unreadable
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.offsets import Unreadable
 
 LEASE = Lease(
     job=JobName("ingest"),

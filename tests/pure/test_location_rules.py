@@ -14,8 +14,9 @@ from holdfast.errors import (
     LocationShared,
     SinkBehind,
 )
-from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.batch import LastWritten, Nothing, Written
 from holdfast.model.definition import Continuously, Declared, Job, OutputMode
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, JobName, OutputName
 
 LONGEST = "a" * 128

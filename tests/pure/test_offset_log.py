@@ -3,13 +3,8 @@
 import pytest
 
 from holdfast.decode import offset_log
-from holdfast.model.offsets import (
-    ControlBatch,
-    OffsetEntry,
-    SourceMetadata,
-    SourceOffset,
-    Unreadable,
-)
+from holdfast.model.fact import Unreadable
+from holdfast.model.offsets import ControlBatch, OffsetEntry, SourceMetadata, SourceOffset
 
 METADATA = (
     b'{"batchWatermarkMs":5,"batchTimestampMs":1767225600000,'

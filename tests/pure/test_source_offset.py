@@ -4,7 +4,7 @@ import pytest
 from tests import formats
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.json import Json
 from holdfast.model.source_offset import (
     AutoLoaderOffset,

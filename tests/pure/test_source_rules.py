@@ -9,8 +9,8 @@ from tests import checkpoint_files as files
 from tests.looking import evidence
 
 from holdfast.diagnose.rules.sources import topics
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceLog
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Finding, Seen
 from holdfast.model.fingerprint import NOT_IDENTIFIED
 from holdfast.model.ids import Span

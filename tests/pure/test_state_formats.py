@@ -13,7 +13,7 @@ from holdfast.model.checkpoint import (
     RocksDbSnapshot,
     StateSchema,
 )
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 
 KEY = (Column(name="k", type="string", nullable=True),)
 VALUE = (Column(name="n", type="bigint", nullable=False),)

@@ -16,7 +16,8 @@ from tests.golden import GOLDEN, ONE_OF_EACH, Golden
 
 from holdfast.decode import lease
 from holdfast.errors import HoldfastError, OffsetsUnreadable
-from holdfast.model.batch import Batch, Life, Unknown
+from holdfast.model.batch import Batch, Life
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Severity
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.model.lease import Holder, Lease

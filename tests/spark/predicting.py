@@ -26,8 +26,8 @@ from tests.spark.restarting import (
 
 from holdfast.gather import evidence
 from holdfast.gather.evidence import Place
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.restart import Restart, Runs, Stage, StartError
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import restart

@@ -26,7 +26,8 @@ from holdfast import Pipeline, sources
 from holdfast.errors import BatchNotContinuous, HoldfastError
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
-from holdfast.model.batch import Batch, Unknown
+from holdfast.model.batch import Batch
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.run.once import Once
 from holdfast.run.query.batch import OffsetReader

@@ -14,7 +14,7 @@ from holdfast.model.events import (
     QueryStarted,
     QueryTerminated,
 )
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 
 pytestmark = pytest.mark.spark
 

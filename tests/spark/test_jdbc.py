@@ -27,8 +27,9 @@ from holdfast.errors import (
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.batch import LastWritten, Nothing, Written
 from holdfast.model.definition import Output
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink

@@ -23,7 +23,7 @@ from holdfast.decode import fingerprint as plans
 from holdfast.errors import ServerUnavailable, StartUnsafe
 from holdfast.examples.broker import Broker
 from holdfast.gather.around import topics
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Check, Code, Judgement, Severity
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.surroundings import KafkaSeen

@@ -14,7 +14,7 @@ import zlib
 from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.checkpoint import HadoopChecksum, SparkChecksum
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 
 _MAGIC = b"crc\0"
 _HEAD = 8

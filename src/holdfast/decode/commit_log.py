@@ -18,10 +18,9 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, CommittedSink
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 KNOWN_VERSIONS = (1, 2, 3)
 _WITH_SINKS = 3

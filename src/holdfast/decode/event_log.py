@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.decode import log, progress
 from holdfast.model import json
-from holdfast.model.batch import Unknown
 from holdfast.model.events import (
     ApplicationSettings,
     ApplicationStarted,
@@ -35,9 +34,9 @@ from holdfast.model.events import (
     QueryStarted,
     QueryTerminated,
 )
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _PLANNED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"

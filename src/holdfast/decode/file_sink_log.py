@@ -9,7 +9,7 @@ A batch without rows has the version line alone. No query id is in it.
 
 from holdfast.decode import log
 from holdfast.model.checkpoint import SinkFile
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 
 
 def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:

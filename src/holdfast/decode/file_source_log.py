@@ -11,7 +11,8 @@ bytes are the tail of such an entry, and the first line, which is cut, is left o
 import re
 
 from holdfast.decode import log
-from holdfast.model.offsets import FileEntry, Unreadable
+from holdfast.model.fact import Unreadable
+from holdfast.model.offsets import FileEntry
 
 _LINE = re.compile(
     r'\n\{"path": ?"([^"\\]*)", ?"timestamp": ?(\d{1,19}), ?"batchId": ?(\d{1,19})\}'

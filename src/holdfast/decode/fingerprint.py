@@ -12,7 +12,7 @@ A term is a list of name, type and text. A source of Kafka has `"identity":{"clu
 from collections.abc import Iterable, Mapping
 
 from holdfast.decode import log
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import (
     NOT_IDENTIFIED,
     NOT_RECORDED,

@@ -7,10 +7,10 @@
 from collections.abc import Mapping
 
 from holdfast.model import json
+from holdfast.model.fact import Unreadable
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.json import Json
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.offsets import Unreadable
 
 
 def encode(lease: Lease) -> bytes:

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from json import JSONDecoder
 
 from holdfast.model import json
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 _SHOWN = 40
 _MOST_DIGITS = 9

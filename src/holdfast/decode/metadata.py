@@ -10,8 +10,8 @@ import re
 
 from holdfast.decode import log
 from holdfast.model.checkpoint import QueryMetadata
+from holdfast.model.fact import Unreadable
 from holdfast.model.ids import QueryId
-from holdfast.model.offsets import Unreadable
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

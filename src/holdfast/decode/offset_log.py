@@ -16,14 +16,9 @@ from collections.abc import Mapping
 
 from holdfast.decode import log
 from holdfast.model import json
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json, canonical
-from holdfast.model.offsets import (
-    ControlBatch,
-    OffsetEntry,
-    SourceMetadata,
-    SourceOffset,
-    Unreadable,
-)
+from holdfast.model.offsets import ControlBatch, OffsetEntry, SourceMetadata, SourceOffset
 
 NO_OFFSET = "-"
 _SPACES = " \t\r"

@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.batch import Unknown
 from holdfast.model.events import OperatorProgress, SourceProgress
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.json import Json, sequence
-from holdfast.model.offsets import Unreadable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

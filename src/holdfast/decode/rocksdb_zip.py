@@ -21,8 +21,8 @@ from typing import NamedTuple
 from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.checkpoint import RocksDbFile, RocksDbSnapshot
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 _END, _MEMBER, _LOCAL = b"PK\5\6", b"PK\1\2", b"PK\3\4"
 _END_SIZE, _MEMBER_SIZE, _LOCAL_SIZE = 22, 46, 30

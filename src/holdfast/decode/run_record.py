@@ -14,11 +14,10 @@ from the name of the folder.
 from collections.abc import Mapping
 
 from holdfast.decode import log, progress
-from holdfast.model.batch import Unknown
 from holdfast.model.events import QueryEvent, QueryProgress, QueryStarted, QueryTerminated
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json, sequence
-from holdfast.model.offsets import Unreadable
 
 
 def decode(data: bytes, run_id: RunId) -> tuple[QueryEvent | Unreadable, ...]:

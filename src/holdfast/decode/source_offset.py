@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 
 from holdfast.decode import source_shapes
 from holdfast.model import json
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.json import Json
 from holdfast.model.source_offset import (
     AutoLoaderOffset,

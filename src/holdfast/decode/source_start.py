@@ -16,7 +16,8 @@ object with a path in a line.
 from collections.abc import Mapping
 
 from holdfast.decode import log
-from holdfast.model.offsets import SourceStart, Unreadable
+from holdfast.model.fact import Unreadable
+from holdfast.model.offsets import SourceStart
 
 
 def decode(data: bytes) -> SourceStart | Unreadable:

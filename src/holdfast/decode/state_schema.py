@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.checkpoint import Column, ColumnFamily, StateSchema
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import Unreadable
 
 KNOWN_VERSIONS = (1, 2, 3)
 _DEEPEST = 100

@@ -38,8 +38,8 @@ from holdfast.diagnose.rules.surroundings import (
     sinks,
     storage,
 )
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import (
     Diagnosis,
     Finding,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.source_offset import KafkaOffset
 

@@ -21,9 +21,9 @@ from holdfast.gather.sources import file_logs, offset_lines, positions
 from holdfast.gather.state import operators, stores
 from holdfast.model.checkpoint import FileKind, QueryMetadata
 from holdfast.model.evidence import Evidence, SourceSeen
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unreadable, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
-from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.model.offsets import OffsetEntry
 from holdfast.model.state import Misplaced
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
 

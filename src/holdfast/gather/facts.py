@@ -11,10 +11,9 @@ from holdfast.gather.history.query_facts import History
 from holdfast.gather.inventory import tree
 from holdfast.gather.logs import restarts, tail
 from holdfast.gather.state import facts, operators
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Batches, SourceLog, SourceSeen, Start
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset

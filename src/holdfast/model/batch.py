@@ -4,16 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
-    """Something is not known, and why."""
-
-    reason: str
-
 
 Ends: TypeAlias = Mapping[str, Json]
 """Where a batch ended: the offset of each source that has one."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import QueryId
 from holdfast.model.json import Json
 

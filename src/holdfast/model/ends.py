@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.model import json
-from holdfast.model.batch import Ends, Unknown
+from holdfast.model.batch import Ends
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, FileKind
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId, Span
 from holdfast.model.json import Json

@@ -11,10 +11,27 @@ A fact is one of four things, and which one is never guessed:
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from holdfast.model.batch import Unknown
-
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Something is not known, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """Bytes that are not what their name says, and why.
+
+    `forbidden` and `too_long`: they were not read, and nothing is known of them.
+    """
+
+    reason: str
+    forbidden: bool = False
+    too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ projections lie between.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,6 @@ from holdfast.model.json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """Bytes that are not what their name says, and why.
-
-    `forbidden` and `too_long`: they were not read, and nothing is known of them.
-    """
-
-    reason: str
-    forbidden: bool = False
-    too_long: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
     """The end offset of one source; `offset` is None where the source had none (`-`).
 

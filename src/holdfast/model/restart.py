@@ -12,7 +12,7 @@ A query is started in steps, and where it fails decides what is left behind:
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.source_offset import Consumed

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import ColumnFamily, StateStoreInfo
-from holdfast.model.fact import Absent, Fact, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Unknown, UnreadableFile
 from holdfast.model.ids import BatchId, Span
 from holdfast.model.json import Json
 

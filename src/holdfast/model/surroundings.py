@@ -6,7 +6,7 @@ Everything is a value or Unknown with the reason why it was not looked up.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.source_offset import TopicPartition
 

@@ -13,8 +13,8 @@ runs again is committed with the end that its first run has logged.
 from collections.abc import Iterator
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Restart, Runs, SourceRange, StartError, Starting
 from holdfast.model.spark_version import SparkVersion

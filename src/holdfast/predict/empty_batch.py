@@ -7,9 +7,8 @@ the range. A query with state may write rows all the same: windows close without
 from collections.abc import Iterable
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
-from holdfast.model.fact import Absent
+from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.source_offset import Change, Consumed, FileOffset
 from holdfast.predict import sockets

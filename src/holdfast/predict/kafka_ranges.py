@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SourceRange, Stage, StartError
 from holdfast.model.source_offset import Change, KafkaOffset, NoOffset, PartitionChange

@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset

@@ -5,9 +5,8 @@ it is the same batch again, and a loss if it is another one under an old number.
 ranges of its batches tells the two apart, and refuses the second.
 """
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, LedgerSeen
-from holdfast.model.fact import Absent
+from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SinkAct, SinkAnswer, Stage, StartError
 

@@ -15,8 +15,8 @@ socket logs -1, which is where it stands before its first line.
 from dataclasses import replace
 from enum import StrEnum
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.source_offset import Basis, NumberOffset

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, Keeps, SourceLog
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError

@@ -11,8 +11,8 @@ entry lies where that would have compacted one.
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, Keeps, SourceLog
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import Span, within
 from holdfast.model.json import Json
 from holdfast.model.source_offset import FileOffset, NumberOffset

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Diagnosis, Finding, Judgement, Severity
 from holdfast.model.json import Json
 from holdfast.model.restart import Restart, Runs, SourceRange, StartError

@@ -11,10 +11,9 @@ A fact is an object with `status` and, by it:
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, assert_never
 
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import ColumnFamily
 from holdfast.model.evidence import BatchSeen, Evidence, LedgerSeen, SourceSeen, Start
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.ids import Span
 from holdfast.model.json import Json
 from holdfast.model.lease import Lease

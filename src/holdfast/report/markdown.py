@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.report import error_line, redact, rows, verdict, words
 
 _RECENT = 12

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import BatchSeen, Evidence, RestartSign, SourceSeen, Start
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.ids import Span
 from holdfast.model.restart import SourceRange
 from holdfast.model.source_offset import Change, Consumed, PartitionChange

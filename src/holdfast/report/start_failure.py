@@ -1,6 +1,6 @@
 """A start that is predicted to fail -> one sentence: when it fails, and why."""
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.restart import Restart, Runs, Stage, StartError
 
 STAGES = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import Span
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from holdfast.model.batch import Batch, Unknown
+from holdfast.model.batch import Batch
+from holdfast.model.fact import Unknown
 from holdfast.sinks import caching
 
 if TYPE_CHECKING:

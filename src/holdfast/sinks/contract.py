@@ -34,7 +34,8 @@ from holdfast.errors import (
     SinkUnavailable,
 )
 from holdfast.model import advice, ends
-from holdfast.model.batch import Batch, LastWritten, Life, Standing, Unknown
+from holdfast.model.batch import Batch, LastWritten, Life, Standing
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ A class differs from one version to the next only in wrappers; most conditions c
 
 from dataclasses import replace
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
-from holdfast.model.fact import UnreadableFile
+from holdfast.model.fact import Unknown, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.spark_version import SparkVersion

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from holdfast.diagnose import kafka_identity
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.kafka_identity import Cluster
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import KafkaIdentity, PlanSource
 

@@ -6,7 +6,7 @@ A checkpoint holds one watermark, of no column, and a start takes the later one 
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
 from holdfast.model.fingerprint import PlanWatermark
 

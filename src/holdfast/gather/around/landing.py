@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 from holdfast.decode import file_source_log
 from holdfast.errors import StorageUnavailable
 from holdfast.gather.evidence import Place
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.source_offset import FileOffset
 from holdfast.model.surroundings import LandingSeen, Rewritten, Unread
 from holdfast.storage import Children, File, Piece, Portion, Reader, Refused, open_reader, urls

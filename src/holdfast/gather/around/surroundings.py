@@ -16,10 +16,9 @@ from holdfast.diagnose import locations
 from holdfast.gather.around import copies, landing, topics
 from holdfast.gather.evidence import Place
 from holdfast.gather.inventory.read import decoded
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import QueryMetadata
 from holdfast.model.evidence import Evidence, SourceSeen
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.source_offset import DeltaOffset, FileOffset
 from holdfast.model.surroundings import DeltaSeen, KafkaSeen, Surroundings
 from holdfast.storage import Children, Piece, mounts, open_reader, urls

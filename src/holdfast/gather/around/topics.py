@@ -5,8 +5,8 @@ And its id, with those of the topics: names may be the same where they are not.
 
 from typing import TYPE_CHECKING
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import KafkaIdentity, identity
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
 from holdfast.model.surroundings import KafkaSeen

@@ -20,7 +20,7 @@ from holdfast.decode import event_log
 from holdfast.errors import EventLogUnreadable
 from holdfast.gather.history import codecs
 from holdfast.gather.history.events import EventLog, Told
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable
 from holdfast.storage import (
     Children,
     File,

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from holdfast.decode import fingerprint
 from holdfast.gather.history.query_facts import NO_END, History, Write
-from holdfast.model.batch import Unknown
 from holdfast.model.events import (
     ApplicationSettings,
     ApplicationStarted,
@@ -26,7 +25,7 @@ from holdfast.model.events import (
     QueryTerminated,
 )
 from holdfast.model.evidence import RestartSign, Start
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json, mapping
 from holdfast.storage import urls

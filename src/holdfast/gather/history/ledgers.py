@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.errors import HoldfastError, name_extra
 from holdfast.gather.history.query_facts import History, Write
-from holdfast.model.batch import LastWritten, LedgerKey, Nothing, Unknown, Written, ledger_key
+from holdfast.model.batch import LastWritten, LedgerKey, Nothing, Written, ledger_key
 from holdfast.model.evidence import NO_BATCH, LedgerSeen
-from holdfast.model.fact import Absent
+from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
 from holdfast.storage import Children, Refused, open_reader, urls
 

@@ -7,9 +7,8 @@ are none.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Start
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json

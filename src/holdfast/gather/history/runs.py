@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.gather.inventory.read import decoded, unread
-from holdfast.model.fact import UnreadableFile
+from holdfast.model.fact import Unreadable, UnreadableFile
 from holdfast.model.ids import RunId
 from holdfast.model.lease import Lease
-from holdfast.model.offsets import Unreadable
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
 
 if TYPE_CHECKING:

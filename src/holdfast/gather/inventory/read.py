@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from holdfast.model.fact import UnreadableFile
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable, UnreadableFile
 from holdfast.storage import Missing, Refused
 
 T = TypeVar("T")

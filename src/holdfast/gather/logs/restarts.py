@@ -10,8 +10,8 @@ pause              far longer between two batches than usual: a restart, or noth
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import RestartSign, Start
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.report import redact

@@ -11,12 +11,11 @@ from holdfast.gather.inventory import spans
 from holdfast.gather.inventory.folders import RECENT
 from holdfast.gather.inventory.read import decoded, unread
 from holdfast.gather.inventory.tree import Tree
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry
 from holdfast.model.evidence import Batches
-from holdfast.model.fact import UnreadableFile
+from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
 from holdfast.model.ids import BatchId, Span
-from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.model.offsets import OffsetEntry
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 MOST_BYTES = 16 << 20

@@ -6,8 +6,8 @@ from holdfast.decode import source_offset
 from holdfast.gather.inventory.tree import Tree
 from holdfast.gather.logs.tail import Entries
 from holdfast.gather.sources import kinesis
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches, BatchSeen, Committed, SourceSeen
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, within
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry

@@ -17,8 +17,9 @@ from holdfast.gather.inventory.read import decoded, unread
 from holdfast.gather.inventory.tree import Tree
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Keeps, SourceLog, SourceSeen
+from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
-from holdfast.model.offsets import SourceStart, Unreadable
+from holdfast.model.offsets import SourceStart
 from holdfast.model.source_offset import KafkaOffset
 from holdfast.storage import Missing, Piece, Reader, Refused
 from holdfast.storage.reader import Read

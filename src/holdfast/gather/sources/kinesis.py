@@ -16,7 +16,7 @@ from dataclasses import replace
 from holdfast.decode import source_offset, source_start
 from holdfast.gather.inventory.read import decoded
 from holdfast.model import json
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.json import Json
 from holdfast.model.offsets import SourceOffset, SourceStart
 from holdfast.model.source_offset import Change, Consumed, KinesisOffset

@@ -20,8 +20,8 @@ from enum import Enum
 from holdfast.decode import file_source_log, source_offset, source_start
 from holdfast.gather.inventory.read import decoded
 from holdfast.gather.inventory.tree import Tree
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SameSource
+from holdfast.model.fact import Unknown
 from holdfast.model.json import Json, canonical
 from holdfast.model.offsets import OffsetEntry, SourceStart
 from holdfast.model.source_offset import (

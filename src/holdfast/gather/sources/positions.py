@@ -11,12 +11,11 @@ from holdfast.gather.inventory.read import decoded, unread
 from holdfast.gather.inventory.tree import Tree
 from holdfast.gather.sources import kinesis, taken_files
 from holdfast.gather.sources.offset_lines import Leaf
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
-from holdfast.model.fact import UnreadableFile
+from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
-from holdfast.model.offsets import OffsetEntry, SourceOffset, Unreadable
+from holdfast.model.offsets import OffsetEntry, SourceOffset
 from holdfast.model.source_offset import (
     Basis,
     FileOffset,

@@ -15,8 +15,8 @@ from holdfast.decode import file_source_log
 from holdfast.gather.inventory.folders import Source
 from holdfast.gather.inventory.read import decoded, unread
 from holdfast.gather.inventory.spans import Spans
-from holdfast.model.fact import UnreadableFile
-from holdfast.model.offsets import FileEntry, Unreadable
+from holdfast.model.fact import Unreadable, UnreadableFile
+from holdfast.model.offsets import FileEntry
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 _STEP = 1 << 20

@@ -12,8 +12,7 @@ from holdfast.gather.inventory.read import unread
 from holdfast.gather.inventory.tree import Tree
 from holdfast.gather.state import snapshots, stores
 from holdfast.model.checkpoint import OperatorMetadata, StateSchema
-from holdfast.model.fact import UnreadableFile
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unreadable, UnreadableFile
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 _MOST_BYTES = 16 << 20

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from holdfast.gather.inventory.tree import Tree
-from holdfast.model.batch import Unknown
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.state import OperatorSeen
 
 

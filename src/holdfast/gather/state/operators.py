@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from holdfast.gather.inventory.tree import Tree
 from holdfast.gather.state import descriptions, stores
 from holdfast.gather.state.descriptions import Described
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import (
     ColumnFamily,
 )
-from holdfast.model.fact import Absent, Fact, Known, UnreadableFile
+from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.state import OperatorSeen, StoreSeen, lost_operator
 from holdfast.spark import state_partitions
 from holdfast.storage import Reader

@@ -16,9 +16,8 @@ from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather.inventory import spans
 from holdfast.gather.inventory.read import OTHER_USER
 from holdfast.gather.inventory.tree import Tree
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import Span, within
 from holdfast.model.state import OperatorSeen
 from holdfast.predict import state_load

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from holdfast.decode import rocksdb_zip
 from holdfast.gather.inventory.folders import Sizes, Store, StoreKey
 from holdfast.gather.state import stores
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import RocksDbSnapshot
-from holdfast.model.fact import UnreadableFile
-from holdfast.model.offsets import Unreadable
+from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
 from holdfast.storage import Children, Reader, Refused
 
 _LIST_OF_MEMBERS = b"PK\1\2"

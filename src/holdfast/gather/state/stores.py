@@ -14,9 +14,8 @@ from holdfast.gather.inventory.folders import Store, StoreKey
 from holdfast.gather.inventory.tree import Tree
 from holdfast.gather.logs import tail
 from holdfast.gather.logs.tail import Entries
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
-from holdfast.model.fact import Known, UnreadableFile
+from holdfast.model.fact import Known, Unknown, UnreadableFile
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, Span
 from holdfast.model.offsets import OffsetEntry

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import dropwhile
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import BatchSeen, Committed, Evidence, SourceSeen
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.state import OperatorSeen
 from holdfast.model.version import VERSION
 from holdfast.report import error_line, redact, rows, verdict, words

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches, BatchSeen, Committed, Evidence, SourceSeen
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.source_offset import PartitionChange
 from holdfast.model.state import OperatorSeen
 from holdfast.model.verdict import Level

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from holdfast.decode import file_source_log, offset_log, source_start
 from holdfast.errors import OffsetsReplaced, OffsetsUnreadable, StorageUnavailable
 from holdfast.model import ends, json
-from holdfast.model.batch import Batch, Ends, Life, Unknown
+from holdfast.model.batch import Batch, Ends, Life
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, Digest
 from holdfast.model.json import Json
-from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, SourceStart, Unreadable
+from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, SourceStart
 from holdfast.run.query.own_offsets import NOT_ASKED, Own
 from holdfast.storage import Missing, Store
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from holdfast.decode import plan as plans
 from holdfast.decode.plan_terms import is_source
 from holdfast.model import json
-from holdfast.model.batch import Unknown
 from holdfast.model.definition import Job, find_target
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact

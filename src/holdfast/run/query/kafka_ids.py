@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.model import json
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import KafkaIdentity, PlanSource, identity
 
 if TYPE_CHECKING:

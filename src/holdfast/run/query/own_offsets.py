@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from holdfast.decode import offset_log
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId
-from holdfast.model.offsets import OffsetEntry, Unreadable
+from holdfast.model.offsets import OffsetEntry
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
 from holdfast.errors import SinkBehind
-from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
+from holdfast.model.batch import LastWritten, Life, Nothing, Written
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, find_target
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, OutputName
 from holdfast.model.lease import Lease
 from holdfast.run.query import stream

@@ -10,7 +10,8 @@ put back or an edit may have replaced it.
 
 from holdfast.errors import BatchChanged, BatchNotContinuous
 from holdfast.model import ends
-from holdfast.model.batch import Life, Unknown, Written
+from holdfast.model.batch import Life, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.run.query.batch import OffsetReader
 from holdfast.sinks import contract

@@ -25,9 +25,9 @@ from dataclasses import replace
 from holdfast.decode import lease as lease_format
 from holdfast.errors import DriverFenced, LeaseHeld, StorageUnavailable
 from holdfast.gather.history import processes
+from holdfast.model.fact import Unreadable
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Lease
-from holdfast.model.offsets import Unreadable
 from holdfast.run.session import clock
 from holdfast.storage import Missing, Store, exclusive
 

@@ -19,10 +19,10 @@ from holdfast.errors import InspectionRefused, LocationForbidden, StartUnsafe
 from holdfast.gather.around import surroundings
 from holdfast.gather.locate import resolve
 from holdfast.model import json
-from holdfast.model.batch import LastWritten, Nothing, Unknown, Written
+from holdfast.model.batch import LastWritten, Nothing, Written
 from holdfast.model.definition import Job
 from holdfast.model.evidence import NO_BATCH, Evidence, LedgerSeen
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.finding import Change, Code, Finding, Seen, Severity
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import OutputName

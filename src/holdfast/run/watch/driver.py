@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DriverFenced, HoldfastError
-from holdfast.model.batch import Life, Unknown
+from holdfast.model.batch import Life
 from holdfast.model.definition import Declaration, Job
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
 from holdfast.run.query import failure, fingerprint, stream

@@ -25,8 +25,9 @@ from pyspark.sql.streaming.listener import (
 from holdfast.decode import fingerprint as plans
 from holdfast.gather.history import processes
 from holdfast.model import json
-from holdfast.model.batch import Life, Unknown
+from holdfast.model.batch import Life
 from holdfast.model.definition import Job, PostgresSink, find_target
+from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION

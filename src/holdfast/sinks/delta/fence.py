@@ -20,7 +20,8 @@ import deltalake
 
 from holdfast.errors import SinkBehind
 from holdfast.model import advice
-from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
+from holdfast.model.batch import LastWritten, Life, Nothing, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.sinks import contract
 from holdfast.sinks.delta import ledger, log

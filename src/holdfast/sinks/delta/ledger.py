@@ -21,15 +21,8 @@ from dataclasses import replace
 import deltalake
 
 from holdfast.model import ends, json
-from holdfast.model.batch import (
-    Batch,
-    LastWritten,
-    Life,
-    Nothing,
-    Standing,
-    Unknown,
-    Written,
-)
+from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
 

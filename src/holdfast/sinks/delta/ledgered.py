@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import deltalake
 
 from holdfast.errors import SinkContended, SinkRefused
-from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Unknown
+from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing
 from holdfast.model.definition import DeltaAppend, DeltaMerge
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision

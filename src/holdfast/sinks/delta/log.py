@@ -19,7 +19,8 @@ import deltalake
 
 from holdfast.errors import SinkBehind, SinkRefused, StorageUnavailable
 from holdfast.model import advice, ends
-from holdfast.model.batch import Batch, Ends, Standing, Unknown
+from holdfast.model.batch import Batch, Ends, Standing
+from holdfast.model.fact import Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.sinks.delta import ledger

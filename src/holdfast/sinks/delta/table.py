@@ -20,7 +20,8 @@ from deltalake.exceptions import (
 )
 
 from holdfast.errors import SinkRefused, StorageUnavailable
-from holdfast.model.batch import Life, Nothing, Unknown
+from holdfast.model.batch import Life, Nothing
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import Epoch
 from holdfast.sinks.delta import ledger, log_store
 from holdfast.storage import urls

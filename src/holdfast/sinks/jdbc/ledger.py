@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from holdfast.model import ends, json
-from holdfast.model.batch import (
-    Batch,
-    LastWritten,
-    LedgerKey,
-    Life,
-    Nothing,
-    Standing,
-    Unknown,
-    Written,
-)
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Standing, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.jdbc.connection import Connection, Value

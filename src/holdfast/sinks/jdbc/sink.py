@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from holdfast.errors import SchemaMismatch, SinkRefused, SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Unknown
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
 from holdfast.model.definition import JdbcAppend, JdbcUpsert
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision

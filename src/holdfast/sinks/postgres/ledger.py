@@ -21,16 +21,8 @@ from psycopg import sql
 
 from holdfast.errors import SinkBehind
 from holdfast.model import ends, json
-from holdfast.model.batch import (
-    Batch,
-    LastWritten,
-    LedgerKey,
-    Life,
-    Nothing,
-    Standing,
-    Unknown,
-    Written,
-)
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Standing, Written
+from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 

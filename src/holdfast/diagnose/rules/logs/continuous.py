@@ -7,7 +7,7 @@ offset entry, as it does with every checkpoint.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.predict import continuous, restart, start_errors
 

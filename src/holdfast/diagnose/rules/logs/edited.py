@@ -11,10 +11,9 @@ driver, is taken for the truth. Three witnesses are asked, the best first:
 from collections.abc import Iterator, Sequence
 
 from holdfast.model import ends
-from holdfast.model.batch import Unknown
 from holdfast.model.ends import Moved
 from holdfast.model.evidence import Evidence, LedgerSeen
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json, canonical

@@ -6,7 +6,7 @@ any commit is no crash: the commits were not copied, or were deleted.
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.restart import SinkAct
 

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Batches
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId, within
 from holdfast.model.restart import SinkAct

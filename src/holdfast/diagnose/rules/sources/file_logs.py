@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceLog
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.predict import source_log, unread_files

@@ -5,7 +5,7 @@ A file source reads the files that its log names; one that is gone is left out w
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.source_offset import FileOffset
 

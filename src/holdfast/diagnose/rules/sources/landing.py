@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence, SourceSeen
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.source_offset import FileOffset
 from holdfast.model.surroundings import LandingSeen, Rewritten, Unread

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.diagnose import kafka_identity
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import SourceSeen
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.fingerprint import NOT_IDENTIFIED, KafkaIdentity
 from holdfast.model.source_offset import Change, KafkaOffset, PartitionChange, TopicPartition

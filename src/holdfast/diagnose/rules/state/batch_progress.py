@@ -8,7 +8,7 @@ So the stores at version N+1 show which tasks of the pending batch N had finishe
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.predict import state_load
 

@@ -5,8 +5,8 @@ Each rule names the preconditions that Spark's own tracker gives, and what avoid
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.spark_version import SparkVersion
 

@@ -10,8 +10,8 @@ Only times tell, so they must be those of Spark: in a copy they are when it was 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import BatchSeen, Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.state import StoreSeen

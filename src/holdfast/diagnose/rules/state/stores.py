@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
-from holdfast.model.fact import Absent, Known, UnreadableFile
+from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import StateLoad

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 _MOST_TOLD = 5

@@ -3,9 +3,8 @@
 import itertools
 from collections.abc import Iterator
 
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import RestartSign, Start
-from holdfast.model.fact import Known
+from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 
 

@@ -12,9 +12,8 @@ A ledger with the ranges of its batches refuses another one under an old number,
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import NO_BATCH, LedgerSeen
-from holdfast.model.fact import Absent, Known
+from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.predict import unread_files
 

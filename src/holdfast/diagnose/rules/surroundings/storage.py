@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.batch import Unknown
 from holdfast.model.evidence import Evidence
+from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
 from holdfast.predict import operator_descriptions
 
