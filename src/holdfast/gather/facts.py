@@ -36,7 +36,7 @@ class Seen:
     recorded: runs.Recorded
     told: History
     query_id: Fact[QueryId]
-    operators: operators.State
+    state: operators.State
     sources: tuple[SourceSeen, ...]
     unreadable: list[UnreadableFile]
     source_logs: dict[str, SourceLog]

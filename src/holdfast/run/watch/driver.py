@@ -56,7 +56,7 @@ class Runner:
 
     admitted: AdmittedJob
     writer: stream.BatchWriter | None = None
-    stream: "StreamingQuery | None" = None
+    query: "StreamingQuery | None" = None
     plan: Fingerprint | Unknown = NOT_RECORDED
     restarts: int = 0
     restart_at: float = 0.0
