@@ -82,7 +82,7 @@ def _with_postgres(home: Path, wanted: list[str]) -> list[Result]:
 def _with_spark(home: Path, wanted: list[str]) -> list[Result]:
     results: list[Result] = []
     with Broker(home / "broker") as broker:
-        spark = build.build("bench", master="local[*]", given={}, on_s3=False, debug=False)
+        spark = build.open_session("bench", master="local[*]", given={}, on_s3=False, debug=False)
         try:
             if "small" in wanted:
                 results += delta.small_batches(spark, broker, home / "small", ROUNDS)
@@ -94,7 +94,7 @@ def _with_spark(home: Path, wanted: list[str]) -> list[Result]:
 
 
 def _merges(home: Path) -> list[Result]:
-    spark = build.build("bench", master="local[*]", given={}, on_s3=False, debug=False)
+    spark = build.open_session("bench", master="local[*]", given={}, on_s3=False, debug=False)
     try:
         return merge.merges(spark, home, ROUNDS)
     finally:

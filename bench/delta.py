@@ -15,7 +15,7 @@ from bench.measure import Result, at_least, at_most
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
 from holdfast.run.pipeline import Pipeline
-from holdfast.run.start.admission import Wishes, admitted
+from holdfast.run.start.admission import RunOptions, admit
 from holdfast.run.watch.driver import launch
 
 BATCH_ROWS = 10_000
@@ -90,8 +90,8 @@ class Bench:
         def bench(rows: DataFrame) -> DataFrame:
             return rows
 
-        wishes = Wishes(dev=True, once=True)
-        running = launch(admitted(pipeline.declaration, pipeline.jobs, wishes), self._spark, wishes)
+        wishes = RunOptions(dev=True, once=True)
+        running = launch(admit(pipeline.declaration, pipeline.jobs, wishes), self._spark, wishes)
         running.wait()
         return _triggers(running.queries["bench"])
 

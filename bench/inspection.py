@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.servers import S3Server, free_port
 
 from bench.measure import Result, at_least
-from holdfast.model.json import canonical
+from holdfast.model.json import to_canonical
 
 BATCHES, SOURCES, KAFKA_PARTITIONS = 100, 4, 8
 STATE_PARTITIONS = 200
@@ -138,7 +138,7 @@ def write_logs(place: Path, batches: int) -> None:
             "conf": settings,
         }
         ends = {str(n): batch * 100 + n for n in range(KAFKA_PARTITIONS)}
-        lines = [canonical({f"topic{n}": ends}) for n in range(SOURCES)]
+        lines = [to_canonical({f"topic{n}": ends}) for n in range(SOURCES)]
         (place / f"offsets/{batch}").write_text("\n".join(["v1", json.dumps(metadata), *lines]))
         (place / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 

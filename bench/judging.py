@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.inspection import BATCHES, timed, write_logs
 from bench.measure import Result, more_by
-from holdfast.model.json import canonical
+from holdfast.model.json import to_canonical
 
 EPOCH = 1_767_225_600
 FILES = 1000
@@ -69,7 +69,7 @@ def write_landing(home: Path, batches: int, files: int) -> None:
         lines = entries if compacted else entries[-files:]
         name = f"{batch}.compact" if compacted else str(batch)
         (location / f"sources/0/{name}").write_text("\n".join(["v1", *lines]))
-        head = canonical({"batchWatermarkMs": 0, "batchTimestampMs": (EPOCH + batch) * 1000})
+        head = to_canonical({"batchWatermarkMs": 0, "batchTimestampMs": (EPOCH + batch) * 1000})
         (location / f"offsets/{batch}").write_text(f'v1\n{head}\n{{"logOffset":{batch}}}')
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 

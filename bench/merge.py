@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench.measure import Result, at_least
-from holdfast.model.batch import Batch, Life, ledger_key
+from holdfast.model.batch import Batch, Writer, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks import batch_size
@@ -27,7 +27,9 @@ CASES = (
 )
 """Rows of the table, rows of a batch."""
 
-_LIFE = Life(job=JobName("bench"), generation=Generation(1), epoch=Epoch(1), location="bench/merge")
+_LIFE = Writer(
+    job=JobName("bench"), generation=Generation(1), epoch=Epoch(1), location="bench/merge"
+)
 _NO_LIMIT = 1 << 60
 
 
@@ -57,7 +59,7 @@ def _batches(spark: SparkSession, path: Path, table_rows: int, batch_rows: int) 
     declared = DeltaMerge(
         path=str(path), keys=("id",), newest="version", partition_by=(), properties={}
     )
-    app_id = ledger_key(_LIFE.job, _LIFE.generation, OutputName("table"))
+    app_id = make_ledger_key(_LIFE.job, _LIFE.generation, OutputName("table"))
     sink = merge.DeltaMergeSink(declared, app_id, {})
     sink.prepare(_LIFE, _rows(spark, 1).schema, spark)
     number = 0

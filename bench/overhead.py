@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from bench.measure import Result
-from holdfast.model.batch import Life, ledger_key
+from holdfast.model.batch import Writer, make_ledger_key
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.run.query.batch import OffsetReader
@@ -37,11 +37,11 @@ def overhead(home: Path) -> list[Result]:
     held = lease.acquire(store, JobName("job"), above=Epoch(0))
     keeper = lease.Keeper(store, lambda _: None)
     keeper.keep(held)
-    life = Life(
+    life = Writer(
         job=held.job, generation=Generation(1), epoch=held.epoch, location=str(home / "job")
     )
     sink = DeltaAppend(path=str(home / "table"), partition_by=(), evolve=False, properties={})
-    table = LedgeredTable(sink, ledger_key(life.job, life.generation, OutputName("table")), {})
+    table = LedgeredTable(sink, make_ledger_key(life.job, life.generation, OutputName("table")), {})
     rows = pa.table({"id": pa.array(range(100), pa.int64())})
     _prepare(table, life)
     reader = OffsetReader(store, "job", life)
@@ -88,7 +88,7 @@ def _growth(young: list[float], old: list[float]) -> Result:
     )
 
 
-def _prepare(table: LedgeredTable, life: Life) -> None:
+def _prepare(table: LedgeredTable, life: Writer) -> None:
     schema = StructType([StructField("id", LongType())])
     # Without a session: holdfast's own commits need no Spark.
     fence(table.place, table.store, life, table.app_id, schema, None)  # type: ignore[arg-type]

@@ -20,12 +20,12 @@ from bench.measure import Result, at_least, at_most, more_by
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, LedgerKey, Life
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.run.pipeline import Pipeline
 from holdfast.run.session import build, jars
-from holdfast.run.start.admission import Wishes, admitted
+from holdfast.run.start.admission import RunOptions, admit
 from holdfast.run.watch.driver import launch
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
 from holdfast.sinks.postgres.encode import Column, Oid
@@ -56,9 +56,9 @@ at = excluded.at, value = excluded.value, n = excluded.n"""
 
 def spark_session(*, master: str = "local[*]") -> SparkSession:
     """A session that has PostgreSQL's JDBC driver too."""
-    driver = ",".join(str(path) for path in jars.paths("jdbc-postgres"))
+    driver = ",".join(str(path) for path in jars.fetch("jdbc-postgres"))
     given = {"spark.jars": driver, "spark.sql.session.timeZone": "UTC"}
-    return build.build("bench", master=master, given=given, on_s3=False, debug=False)
+    return build.open_session("bench", master=master, given=given, on_s3=False, debug=False)
 
 
 def rows_of(spark: SparkSession, count: int = ROWS, first: int = 0) -> DataFrame:
@@ -80,7 +80,7 @@ class Writing:
         self._database = database
         self._batches = 0
         self._admin = psycopg.connect(database.connection, autocommit=True)
-        self._life = Life(
+        self._life = Writer(
             job=JobName("bench"), generation=Generation(1), epoch=Epoch(1), location="/bench"
         )
         self._file = home / "rows.copy"
@@ -294,8 +294,8 @@ def _stream(
     def bench(rows: DataFrame) -> DataFrame:
         return rows
 
-    wishes = Wishes(dev=True, once=True)
-    running = launch(admitted(pipeline.declaration, pipeline.jobs, wishes), spark, wishes)
+    wishes = RunOptions(dev=True, once=True)
+    running = launch(admit(pipeline.declaration, pipeline.jobs, wishes), spark, wishes)
     running.wait()
     progress = running.queries[table].recentProgress
     return [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"] > 0]

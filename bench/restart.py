@@ -41,7 +41,7 @@ def restart(home: Path, rounds: int) -> list[Result]:
     """Seconds from the start of the process to the entry in the commit log, on an old checkpoint."""
     (home / "bare.py").write_text(BARE)
     (home / "declared.py").write_text(DECLARED)
-    paths = ",".join(str(path) for path in jars.paths("spark-4.1"))
+    paths = ",".join(str(path) for path in jars.fetch("spark-4.1"))
     samples: dict[str, list[float]] = {"holdfast": [], "bare": []}
     for number in range(-1, rounds):
         for name, seconds in samples.items():

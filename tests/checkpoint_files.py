@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from holdfast.model.json import canonical
+from holdfast.model.json import to_canonical
 
 QUERY_ID = "6b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d11"
 SETTINGS = {
@@ -34,7 +34,7 @@ def offsets(folder: Path, batch: int, at_ms: int, settings: dict[str, str] | Non
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": at_ms, "conf": conf}
     end = (batch + 1) * 10
     source = {"orders": {"0": end, "1": end}}
-    text = f"v1\n{json.dumps(metadata)}\n{canonical(source)}"
+    text = f"v1\n{json.dumps(metadata)}\n{to_canonical(source)}"
     path = folder / f"offsets/{batch}"
     path.write_text(text)
     os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
@@ -44,7 +44,7 @@ def epoch(folder: Path, number: int) -> None:
     """One entry of the offset log as continuous mode writes it: no settings and no time."""
     end = (number + 1) * 10
     (folder / f"offsets/{number}").write_text(
-        f"v1\n\n{canonical({'orders': {'0': end, '1': end}})}"
+        f"v1\n\n{to_canonical({'orders': {'0': end, '1': end}})}"
     )
 
 

@@ -21,11 +21,11 @@ def spark() -> Iterator[SparkSession]:
     """One Spark for all tests of a run, with the jars and settings that holdfast chooses."""
     given = {
         "spark.ui.enabled": "false",
-        "spark.jars": ",".join(str(path) for path in jars.paths("jdbc-drivers")),
+        "spark.jars": ",".join(str(path) for path in jars.fetch("jdbc-drivers")),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    built = build.build("tests", master="local[2]", given=given, on_s3=False, debug=False)
+    built = build.open_session("tests", master="local[2]", given=given, on_s3=False, debug=False)
     yield built
     built.stop()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast import ops
 from holdfast.model.finding import Code, Diagnosis, Severity
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.spark_version import SparkVersion
 from tests import checkpoint_files as files
 from tests.looking import NOW_MS
@@ -65,7 +65,7 @@ def reading(
     (location / "metadata").write_text(json.dumps({"id": files.QUERY_ID}))
     for batch, offset in enumerate(offsets):
         metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": dict(settings)}
-        text = f"v1\n{json.dumps(metadata)}\n{canonical(offset)}"
+        text = f"v1\n{json.dumps(metadata)}\n{to_canonical(offset)}"
         (location / f"offsets/{batch}").write_text(text)
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
     return location

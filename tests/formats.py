@@ -225,18 +225,20 @@ class Format(NamedTuple):
 def _offset(data: bytes) -> object:
     """Both ends of a range: the JSON by kind, and what lies between it and half of the bytes."""
     found = [source_offset.decode(_json(part)) for part in (data[: len(data) // 2], data)]
-    return source_offset.between(*found), source_offset.between(found[1], found[1])
+    return source_offset.compute_consumed(*found), source_offset.compute_consumed(
+        found[1], found[1]
+    )
 
 
 def _json(data: bytes) -> Json:
-    text = log.text(data)
-    found = text if isinstance(text, Unreadable) else log.value(text)
+    text = log.decode_text(data)
+    found = text if isinstance(text, Unreadable) else log.parse_json(text)
     return None if isinstance(found, Unreadable) else found
 
 
 def _crc(data: bytes) -> object:
     found = checksum.decode_hadoop(data)
-    return found if isinstance(found, Unreadable) else checksum.agrees(found, data)
+    return found if isinstance(found, Unreadable) else checksum.matches(found, data)
 
 
 def _records(data: bytes) -> object:

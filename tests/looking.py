@@ -31,10 +31,10 @@ def evidence(
 def rendered(found: Evidence) -> tuple[str, ...]:
     """Every form of the report; making them is a check of its own."""
     return (
-        str(document.of(found)),
-        text.plain(text.of(found)),
-        markdown.of(found),
-        page.of(found),
+        str(document.to_json(found)),
+        text.strip_styles(text.to_lines(found)),
+        markdown.render(found),
+        page.render(found),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
-from holdfast.model.batch import Batch, Life, ledger_key
+from holdfast.model.batch import Batch, Writer, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
@@ -201,7 +201,7 @@ class Merger:
     def __init__(
         self, path: Path | str, case: MergeCase, options: Mapping[str, str] | None = None
     ) -> None:
-        self.life = Life(
+        self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j"
         )
         declared = DeltaMerge(
@@ -211,7 +211,7 @@ class Merger:
             partition_by=case.partition_by,
             properties={},
         )
-        app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
         self.sink = DeltaMergeSink(declared, app_id, options or {})
 
     def prepare(self, rows: DataFrame) -> None:

@@ -205,7 +205,7 @@ class HdfsServer(Server):
     def start(self) -> None:
         """Return when a file can be written."""
         self._configure()
-        classes = [self.folder / "conf", *jars.paths("hdfs-server")]
+        classes = [self.folder / "conf", *jars.fetch("hdfs-server")]
         java = ["java", *_JAVA_OPTIONS, "-cp", os.pathsep.join(str(path) for path in classes)]
         name_node = [*java, f"{_SERVERS}.namenode.NameNode"]
         with (self.folder / "format.log").open("ab") as output:

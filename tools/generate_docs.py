@@ -28,7 +28,7 @@ def error_page() -> str:
         "| code | exit | restarted by itself | meaning |",
         "|---|---|---|---|",
     ]
-    for kind in sorted(errors.kinds(), key=lambda one: one.code):
+    for kind in sorted(errors.list_kinds(), key=lambda one: one.code):
         again = "yes" if kind.curable_by_restart else "no"
         meaning = (kind.__doc__ or "").splitlines()[0]
         lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
@@ -85,7 +85,7 @@ def finding_page() -> str:
         "",
     ]
     for code in sorted(EXPLANATIONS):
-        lines += explanation.section(code, EXPLANATIONS[code])
+        lines += explanation.to_markdown(code, EXPLANATIONS[code])
     return "\n".join(lines).rstrip() + "\n"
 
 

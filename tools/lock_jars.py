@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 from jgo.maven import Dependency, MavenContext
 
-from holdfast.run.session.jars import cache_folder, sha256_of
+from holdfast.run.session.jars import compute_sha256, find_cache
 
 LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "jars.lock"
 HEADER = """\
@@ -123,13 +123,13 @@ def resolve(jar_set: JarSet, maven: MavenContext, shipped: frozenset[str]) -> It
 
 def main() -> None:
     """Replace the lock in one step, after everything was resolved."""
-    maven = MavenContext(repo_cache=cache_folder(), timeout=120)
+    maven = MavenContext(repo_cache=find_cache(), timeout=120)
     shipped = shipped_by_pyspark()
     lines = []
     for jar_set in SETS:
         jars = resolve(jar_set, maven, shipped)
         names = [f"{jar.groupId}:{jar.artifactId}:{jar.version}" for jar in jars]
-        hashes = [sha256_of(jar.artifact.resolve()) for jar in jars]
+        hashes = [compute_sha256(jar.artifact.resolve()) for jar in jars]
         lines += [f"{jar_set.name} {name} {sha}" for name, sha in zip(names, hashes, strict=True)]
         print(f"{jar_set.name}: {len(names)} jars")
     with tempfile.TemporaryDirectory(dir=LOCK.parent) as folder:

@@ -424,11 +424,11 @@ def name_extra(error: ImportError) -> PackageMissing | None:
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:
-            return extras_missing([modules[module]], [extra])
+            return make_extras_error([modules[module]], [extra])
     return None
 
 
-def extras_missing(packages: Sequence[str], extras: Sequence[str]) -> PackageMissing:
+def make_extras_error(packages: Sequence[str], extras: Sequence[str]) -> PackageMissing:
     """Return the error for packages that are not installed, with the extras that bring them."""
     named = ", ".join(f"`{package}`" for package in packages)
     kind = SparkMissing if packages[0] == "pyspark" else ExtraMissing
@@ -439,7 +439,7 @@ def extras_missing(packages: Sequence[str], extras: Sequence[str]) -> PackageMis
     )
 
 
-def kinds(kind: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:
+def list_kinds(kind: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:
     """Every error that is raised: those that no other is a kind of."""
     below = kind.__subclasses__()
-    return [one for child in below for one in kinds(child)] if below else [kind]
+    return [one for child in below for one in list_kinds(child)] if below else [kind]

@@ -14,18 +14,18 @@ from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from holdfast.gather.history.events import EventLog
-    from holdfast.gather.inventory.tree import Told
+    from holdfast.gather.inventory.tree import OnProgress
     from holdfast.gather.locate.resolve import Checkpoint, FolderOfCheckpoints
     from holdfast.model.definition import Job
     from holdfast.model.evidence import BatchDetail, CheckpointRow, Checkpoints, Evidence
     from holdfast.model.finding import Check, Diagnosis
     from holdfast.model.spark_version import SparkVersion
-    from holdfast.model.state import OperatorSeen
+    from holdfast.model.state import OperatorEvidence
     from holdfast.run.pipeline import Pipeline
-    from holdfast.run.state import Rows, Wanted
+    from holdfast.run.state import StateQuery, StateRows
+    from holdfast.run.watch.driver import Say
 
-Say = Callable[[str], None]
-_Handler = Callable[[int, FrameType | None], object] | int | None
+_SignalHandler = Callable[[int, FrameType | None], object] | int | None
 
 _END_SECONDS = 20.0
 
@@ -35,9 +35,9 @@ class StateShown:
     """Rows of state, and what they are rows of."""
 
     location: str
-    operator: "OperatorSeen"
-    wanted: "Wanted"
-    rows: "Rows"
+    operator: "OperatorEvidence"
+    wanted: "StateQuery"
+    rows: "StateRows"
 
 
 def load(target: str) -> "Pipeline":
@@ -53,46 +53,46 @@ def inspect(
     storage: Mapping[str, str],
     event_log: str | None,
     now_ms: int,
-    told: "Told",
+    told: "OnProgress",
 ) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
     from holdfast.gather import evidence
     from holdfast.gather.locate import resolve
 
-    found = resolve.at(location, storage)
+    found = resolve.find(location, storage)
     if isinstance(found, resolve.FolderOfCheckpoints):
         if event_log is not None:
-            raise _of_one_query(event_log, found.url, found.found)
-        return _rows(found, storage, now_ms, told)
-    return evidence.evidence(
+            raise _make_event_log_error(event_log, found.url, found.found)
+        return _inspect_folder(found, storage, now_ms, told)
+    return evidence.collect(
         found.place,
         found.top,
-        event_log=_event_log(event_log, storage),
+        event_log=_open_event_log(event_log, storage),
         now_ms=now_ms,
         told=told,
     )
 
 
-def _rows(
-    folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "Told"
+def _inspect_folder(
+    folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "OnProgress"
 ) -> "Checkpoints":
     from holdfast.gather import evidence
-    from holdfast.gather.inventory.read import unread
+    from holdfast.gather.inventory.read import make_unreadable
     from holdfast.gather.locate import many
     from holdfast.model.evidence import Checkpoints
     from holdfast.report import verdict
 
-    def row(one: "Checkpoint", listed: "Told") -> "CheckpointRow":
-        seen = evidence.evidence(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
-        return verdict.row(seen)
+    def row(one: "Checkpoint", listed: "OnProgress") -> "CheckpointRow":
+        seen = evidence.collect(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
+        return verdict.make_row(seen)
 
     return Checkpoints(
-        rows=tuple(many.each(folder, storage, row, told)),
-        unreadable=tuple(unread(one.path, one) for one in folder.refused),
+        rows=tuple(many.look_at_each(folder, storage, row, told)),
+        unreadable=tuple(make_unreadable(one.path, one) for one in folder.refused),
     )
 
 
-def _of_one_query(event_log: str, url: str, found: Sequence[str]) -> OptionInvalid:
+def _make_event_log_error(event_log: str, url: str, found: Sequence[str]) -> OptionInvalid:
     one = shlex.join(["holdfast", "inspect", f"{url}/{found[0]}", "--event-log", event_log])
     return OptionInvalid(
         f"expected one checkpoint with `--event-log`, found a folder of {len(found)}",
@@ -110,7 +110,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     asked: Mapping[str, str],
     kafka: str,
     now_ms: int,
-    told: "Told",
+    told: "OnProgress",
 ) -> "Diagnosis":
     """What a restart will do, and what speaks against it. Reads only."""
     from holdfast.diagnose import diagnosis
@@ -119,25 +119,27 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.gather.locate import resolve
     from holdfast.predict import restart
 
-    found = resolve.checkpoint_at(location, storage)
-    log = _event_log(event_log, storage)
-    seen = evidence.evidence(
+    found = resolve.find_checkpoint(location, storage)
+    log = _open_event_log(event_log, storage)
+    seen = evidence.collect(
         found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
     )
-    around = surroundings.seen(found.place, seen, surroundings.Wishes(kafka=kafka, asked=asked))
-    starts = restart.candidates(seen, spark, asynchronous=asynchronous)
+    around = surroundings.collect(
+        found.place, seen, surroundings.LookupOptions(kafka=kafka, asked=asked)
+    )
+    starts = restart.list_candidates(seen, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(seen, starts, around)
 
 
-def _event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
+def _open_event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
     if place is None:
         return None
     from holdfast.gather.history import event_logs
 
-    return event_logs.at(place, storage)
+    return event_logs.open_at(place, storage)
 
 
-def batch_detail(
+def inspect_batch(
     location: str,
     *,
     storage: Mapping[str, str],
@@ -149,14 +151,14 @@ def batch_detail(
     from holdfast.gather import batch_detail
     from holdfast.gather.locate import resolve
 
-    found = resolve.checkpoint_at(location, storage)
-    log = _event_log(event_log, storage)
+    found = resolve.find_checkpoint(location, storage)
+    log = _open_event_log(event_log, storage)
     if after is None:
-        return batch_detail.of_batch(found.place, found.top, batch, log)
-    return batch_detail.between(found.place, found.top, after, batch, log)
+        return batch_detail.read(found.place, found.top, batch, log)
+    return batch_detail.compare(found.place, found.top, after, batch, log)
 
 
-def state(  # noqa: PLR0913  one parameter an option of the command
+def read_state(  # noqa: PLR0913  one parameter an option of the command
     location: str,
     *,
     storage: Mapping[str, str],
@@ -175,26 +177,26 @@ def state(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.gather.state import readable_batches, stores
     from holdfast.run import state as reading
 
-    found = resolve.checkpoint_at(location, storage)
-    listed = snapshot.folded(found.place.reader, found.top)
-    asked = readable_batches.Asked(
+    found = resolve.find_checkpoint(location, storage)
+    listed = snapshot.take(found.place.reader, found.top)
+    asked = readable_batches.StateRequest(
         location=location, operator=operator, batch=batch, changes=changes
     )
     readable_batches.require_listed(asked, listed)
-    logged = stores.logged(listed, tail.entries(found.place.reader, listed), History())
-    seen = readable_batches.operator(
-        asked, states.seen(found.place.reader, listed, logged).operators
+    logged = stores.make_logged_state(listed, tail.read(found.place.reader, listed), History())
+    seen = readable_batches.find_operator(
+        asked, states.read(found.place.reader, listed, logged).operators
     )
-    wanted = reading.Wanted(
+    wanted = reading.StateQuery(
         operator=operator,
-        batch=readable_batches.batch(asked, listed, seen),
+        batch=readable_batches.choose_batch(asked, listed, seen),
         changes=changes,
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
     readable_batches.require_schema(asked, listed)
-    with reading.copied(found.place.reader, found.top, operator) as copy:
-        rows = reading.shown(copy, seen, wanted, debug=debug)
+    with reading.copy_checkpoint(found.place.reader, found.top, operator) as copy:
+        rows = reading.read_with_own_spark(copy, seen, wanted, debug=debug)
     return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)
 
 
@@ -210,14 +212,14 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     accepted: Sequence[str],
     lease_seconds: float,
     debug: bool,
-    say: Say,
+    say: "Say",
 ) -> None:
     """Run the jobs until they are done or the process is told to stop."""
     from holdfast.run.session import build
     from holdfast.run.start import admission
     from holdfast.run.watch import driver
 
-    wishes = admission.Wishes(
+    wishes = admission.RunOptions(
         dev=dev,
         once=once,
         grace=grace,
@@ -225,26 +227,28 @@ def run(  # noqa: PLR0913  one parameter an option of the command
         lease_ms=round(lease_seconds * 1000),
     )
     chosen = pipeline.chosen(names)
-    with _stop_signals() as stop:
-        admitted = admission.admitted(pipeline.declaration, chosen, wishes)
+    with _catch_stop_signals() as stop:
+        admitted = admission.admit(pipeline.declaration, chosen, wishes)
         for one in admitted.jobs:
             say(f"{one.job.name}: checkpoint {one.life.location}, epoch {one.life.epoch}")
         # Spark may take longer to start than a lease lasts.
-        kept = admission.kept(admitted.base, admitted.jobs)
+        kept = admission.keep_leases(admitted.base, admitted.jobs)
         try:
-            spark = build.build(
+            spark = build.open_session(
                 pipeline.name,
                 master=master,
                 given={**pipeline.settings, **given},
                 on_s3=urls.is_s3(admitted.base.url),
-                reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
+                reaches_s3=any(urls.is_s3(place) for job in chosen for place in _list_paths(job)),
                 debug=debug,
             )
         except BaseException:
             kept.close()
             raise
         kept.end()
-        _heed(stop)  # Spark has put a handler of its own there, which cancels the batch at hand
+        _handle_signals(
+            stop
+        )  # Spark has put a handler of its own there, which cancels the batch at hand
         try:
             running = driver.launch(admitted, spark, wishes, say, stop)
             running.wait(stop)
@@ -272,15 +276,15 @@ def check(
     from holdfast.run.start import locations
 
     chosen, declared = pipeline.chosen(names), pipeline.declaration
-    base = locations.declared_base(declared.checkpoints, declared.name)
+    base = locations.resolve_base(declared.checkpoints, declared.name)
     places = {job.name: f"{base}/{job.name}" for job in chosen}
-    seen = {name: checks.looked(place, declared.storage) for name, place in places.items()}
-    spark = build.build(
+    seen = {name: checks.read_evidence(place, declared.storage) for name, place in places.items()}
+    spark = build.open_session(
         pipeline.name,
         master=master,
         given={**pipeline.settings, **given},
         on_s3=urls.is_s3(base),
-        reaches_s3=any(urls.is_s3(place) for job in chosen for place in _places(job)),
+        reaches_s3=any(urls.is_s3(place) for job in chosen for place in _list_paths(job)),
         debug=debug,
     )
     try:
@@ -292,7 +296,7 @@ def check(
         spark.stop()
 
 
-def _places(job: "Job") -> Iterator[str]:
+def _list_paths(job: "Job") -> Iterator[str]:
     """The paths that a job reads and writes."""
     from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka
 
@@ -302,10 +306,10 @@ def _places(job: "Job") -> Iterator[str]:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
+def _catch_stop_signals() -> Iterator[threading.Event]:
     """SIGTERM and SIGINT set an event instead of ending the process."""
     stop = threading.Event()
-    earlier = _heed(stop)
+    earlier = _handle_signals(stop)
     try:
         yield stop
     finally:
@@ -313,7 +317,7 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _heed(stop: threading.Event) -> "Mapping[signal.Signals, _Handler]":
+def _handle_signals(stop: threading.Event) -> "Mapping[signal.Signals, _SignalHandler]":
     """Let both signals set the event; the handlers that were there before."""
 
     def told(_number: int, _frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from holdfast.model.batch import Batch, Ends, Life, Written, ledger_key
+from holdfast.model.batch import Batch, EndOffsets, Writer, WrittenBatch, make_ledger_key
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
@@ -62,14 +62,14 @@ class Driver:
         base: str = "/base",
         options: Mapping[str, str] | None = None,
     ) -> None:
-        self.life = Life(
+        self.life = Writer(
             job=JobName(job),
             generation=Generation(1),
             epoch=Epoch(epoch),
             location=f"{base}/{job}",
         )
         sink = DeltaAppend(path=str(path), partition_by=(), evolve=False, properties={})
-        self.app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        self.app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
         self.table = LedgeredTable(sink, self.app_id, options or {})
         self.written = 0
 
@@ -77,7 +77,9 @@ class Driver:
         self.table.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
         return self
 
-    def batch(self, number: int, digest: str | None = None, begins: Ends | None = None) -> Batch:
+    def batch(
+        self, number: int, digest: str | None = None, begins: EndOffsets | None = None
+    ) -> Batch:
         return Batch(
             life=self.life,
             id=BatchId(number),
@@ -108,8 +110,8 @@ class Driver:
         return self.write(number, at=head)
 
 
-def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> Written:
-    return Written(
+def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> WrittenBatch:
+    return WrittenBatch(
         epoch=Epoch(epoch),
         batch=BatchId(batch),
         digest=Digest(f"digest-{batch}"),

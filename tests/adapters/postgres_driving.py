@@ -12,7 +12,7 @@ from psycopg import sql
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, LedgerKey, Life
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
@@ -107,7 +107,7 @@ class Driver:
         types: pa.Schema = TYPES,
         base: str = "/base",
     ) -> None:
-        self.life = Life(
+        self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location=f"{base}/j"
         )
         key = LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))

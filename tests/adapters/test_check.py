@@ -87,7 +87,7 @@ def checked(folder: Path, new: Fingerprint, old: Fingerprint | None = OLD) -> Ch
         for number, operator in enumerate(old.operators):
             _operator(location, number, operator)
         recorded(location, plan=plans.encode(old))
-    return checks.compared("orders", str(location), {}, new)
+    return checks.compare("orders", str(location), {}, new)
 
 
 def _operator(location: Path, number: int, operator: PlanOperator) -> None:
@@ -325,7 +325,7 @@ def _two_sources(folder: Path, old: Fingerprint, new: Fingerprint) -> Check:
     location = folder / "orders"
     for entry in (location / "offsets").iterdir():
         entry.write_text(entry.read_text() + '\n{"bills":{"0":7}}')
-    return checks.compared("orders", str(location), {}, new)
+    return checks.compare("orders", str(location), {}, new)
 
 
 def test_version_2_goes_by_place_and_not_by_the_order_or_number_of_lines(tmp_path: Path) -> None:
@@ -337,16 +337,16 @@ def test_version_2_goes_by_place_and_not_by_the_order_or_number_of_lines(tmp_pat
     for entry in (location / "offsets").iterdir():
         head, topic = entry.read_text().removeprefix("v1\n").split("\n")
         entry.write_text(f'v2\n{head}\n1:{{"logOffset":0}}\n0:{topic}')
-    assert not checks.compared("orders", str(location), {}, old).findings
+    assert not checks.compare("orders", str(location), {}, old).findings
     for new in ((TOPIC,), (TOPIC, bills), (TOPIC, bills, bills, bills)):
-        found = checks.compared("orders", str(location), {}, replace(old, sources=new))
+        found = checks.compare("orders", str(location), {}, replace(old, sources=new))
         (one,) = found.findings
         assert (one.code, one.severity) == (Code.SOURCE_COUNT_CHANGED, Severity.UNDEFINED)
     swapped = replace(old, sources=(bills, TOPIC, bills))
-    found = checks.compared("orders", str(location), {}, swapped)
+    found = checks.compare("orders", str(location), {}, swapped)
     assert {one.code for one in found.findings} == {Code.SOURCE_KIND_CHANGED}
     shutil.rmtree(tmp_path / ".holdfast")
-    found = checks.compared("orders", str(location), {}, old)
+    found = checks.compare("orders", str(location), {}, old)
     assert {one.code for one in found.findings} == {Code.SPARK_UPGRADED}
     assert "whether source 2 (files /bills) is a new one" in {
         one.question for one in found.not_assessed
@@ -373,7 +373,7 @@ def _golden(folder: Path, name: str, new: Fingerprint) -> Check:
     """The check of a query of that state on a checkpoint that Spark wrote, without a record."""
     location = folder / "copied"
     shutil.copytree(FOLDER / name / "checkpoint", location)
-    return checks.compared("copied", str(location), {}, new)
+    return checks.compare("copied", str(location), {}, new)
 
 
 FILES = replace(TOPIC, kind="files", target="/landing")
@@ -438,7 +438,7 @@ def test_partitions_that_4_2_0_forgets(
     asked = {"spark.sql.shuffle.partitions": wish}
     for version, expected in (("4.2.0", [severity] if severity else []), ("4.2.1", [])):
         new = replace(OLD, settings=asked, spark_version=version)
-        found = checks.compared("orders", str(location), {}, new)
+        found = checks.compare("orders", str(location), {}, new)
         told = [one for one in found.findings if one.code is Code.PARTITIONS_UNPINNED]
         assert [one.severity for one in told] == expected
         for one in told:
@@ -455,7 +455,7 @@ def test_a_setting_is_kept_as_told(tmp_path: Path) -> None:
         if one.code is Code.SETTING_CHANGED
     )
     (pair,) = re.findall(r"^keep it: `--set (.+)`$", told.remedies[0])
-    kept = replace(new, settings={**new.settings, **build.parse((pair,))})
+    kept = replace(new, settings={**new.settings, **build.parse_settings((pair,))})
     found = checked(tmp_path / "kept", kept, old).findings
     assert Code.SETTING_CHANGED not in {one.code for one in found}
 
@@ -466,7 +466,7 @@ def test_a_setting_of_3_5_4_is_lost(tmp_path: Path) -> None:
     files.offsets(location, 2, 1, {**files.SETTINGS, key: "false"})
     for version, lost in (("4.0.5", False), ("4.1.1", True)):
         new = replace(OLD, spark_version=version, operators=())
-        found = checks.compared("orders", str(location), {}, new)
+        found = checks.compare("orders", str(location), {}, new)
         assert (Code.SETTING_LOST in {one.code for one in found.findings}) is lost
 
 
@@ -479,14 +479,14 @@ def test_a_named_source_keeps_its_place(tmp_path: Path) -> None:
     for batch in (1, 2):
         end = '{"orders":{"0":30}}'
         (location / f"offsets/{batch}").write_text(f"v2\n{json.dumps(entry)}\norders:{end}")
-    same = checks.compared("orders", str(location), {}, old)
+    same = checks.compare("orders", str(location), {}, old)
     assert Code.SOURCE_TARGET_CHANGED not in {one.code for one in same.findings}
-    other = checks.compared("orders", str(location), {}, replace(old, sources=(elsewhere,)))
+    other = checks.compare("orders", str(location), {}, replace(old, sources=(elsewhere,)))
     assert Code.SOURCE_TARGET_CHANGED in {one.code for one in other.findings}
 
 
 def test_a_first_start_is_safe(tmp_path: Path) -> None:
-    found = checks.compared("orders", str(tmp_path / "nothing"), {}, OLD)
+    found = checks.compare("orders", str(tmp_path / "nothing"), {}, OLD)
     assert (found.judgement, found.first_start) == (Judgement.SAFE, True)
 
 
@@ -513,7 +513,7 @@ def test_types_of_variables_that_spark_wrote(kind: str, type_: str, codes: list[
     }
     values[name] = Term(name=name, type=type_, text=kind)
     new = replace(OLD, operators=(replace(PROCESSOR, values=tuple(values.values())),))
-    said = checks.compared("tws", location, {}, new).findings
+    said = checks.compare("tws", location, {}, new).findings
     assert [
         one.code for one in said if one.code.startswith("STATE_") and one.clues[0].found == type_
     ] == codes
@@ -536,7 +536,7 @@ def test_a_fingerprint_is_read_back_as_it_was() -> None:
 
 def test_the_report(tmp_path: Path) -> None:
     found = checked(tmp_path, replace(OLD, operators=(OTHER,)))
-    lines = ["".join(part.text for part in line).rstrip() for line in report.lines([found])]
+    lines = ["".join(part.text for part in line).rstrip() for line in report.to_lines([found])]
     assert lines[:8] == [
         "unsafe: orders must not start from its checkpoint as it is; 1 change",
         f"  {tmp_path}/orders",
@@ -550,7 +550,7 @@ def test_the_report(tmp_path: Path) -> None:
         f"           → take the change back, or {advice.NEW_CHECKPOINT}",
         "",
     ]
-    said = json.loads(json.dumps(report.of([found])))
+    said = json.loads(json.dumps(report.to_json([found])))
     assert (said["format"], said["verdict"]) == (1, "unsafe")
     assert set(said["jobs"][0]) == {
         "job", "location", "verdict", "first_start", "changes", "not_assessed",
@@ -568,6 +568,6 @@ def test_what_nobody_can_tell_is_told(tmp_path: Path) -> None:
 
 def test_before_a_first_commit_no_state_is_missed(tmp_path: Path) -> None:
     location = files.write(tmp_path / "orders", planned=1, committed=0)
-    found = checks.compared("orders", str(location), {}, OLD)
+    found = checks.compare("orders", str(location), {}, OLD)
     assert Code.OPERATORS_CHANGED not in {one.code for one in found.findings}
     assert found.judgement is Judgement.UNKNOWN

@@ -58,7 +58,7 @@ def test_the_log_of_a_delta_table_is_followed(cloud: CloudServer) -> None:
     tail = LogTail(place, open_store(url, options), "app")
     for version in range(3):
         deltalake.write_deltalake(
-            urls.for_rust(url),
+            urls.to_rust_url(url),
             pa.table({f"k{version}": [1]}),
             mode="append",
             schema_mode="merge",

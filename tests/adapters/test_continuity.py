@@ -12,7 +12,7 @@ from tests.adapters.delta_driving import Driver, offset
 from tests.adapters.test_offset_reader import LIFE, Tree
 
 from holdfast.errors import BatchChanged, BatchNotContinuous, HoldfastError
-from holdfast.model.batch import Ends, Written
+from holdfast.model.batch import EndOffsets, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
@@ -29,16 +29,16 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def wrote(tree: Tree, number: int) -> Written:
+def wrote(tree: Tree, number: int) -> WrittenBatch:
     """What a sink remembers that wrote the batch as it is in the log."""
     batch = tree.batch(number)
-    return Written(
+    return WrittenBatch(
         epoch=Epoch(1), batch=BatchId(number), digest=batch.digest, location=LIFE.location,
         taken_back=False, offsets=batch.offsets,
     )  # fmt: skip
 
 
-def found(tree: Tree, last: Written, done: int | None) -> HoldfastError | None:
+def found(tree: Tree, last: WrittenBatch, done: int | None) -> HoldfastError | None:
     return find_break(tree.store, LIFE, last, None if done is None else BatchId(done))
 
 
@@ -113,16 +113,16 @@ def test_partitions_and_topics_that_come_and_go(tree: Tree, then: Json) -> None:
     tree.offsets(1, then)
     last = wrote(tree, 0)
     assert found(tree, last, 0) is None
-    ended: Ends = {"0": {"t": {"0": 5, "2": 8}}}
+    ended: EndOffsets = {"0": {"t": {"0": 5, "2": 8}}}
     assert tree.batch(1).begins == ended
 
 
 # The ledger in a Delta table.
 
 
-def last_of(path: Path, driver: Driver) -> Written:
+def last_of(path: Path, driver: Driver) -> WrittenBatch:
     last = ledger.last_written(deltalake.DeltaTable(path), driver.app_id)
-    assert isinstance(last, Written)
+    assert isinstance(last, WrittenBatch)
     return last
 
 

@@ -14,11 +14,11 @@ from tests.golden import GOLDEN, Golden, golden
 from tests.looking import evidence, rendered
 
 from holdfast.errors import StartUnsafe
-from holdfast.model.definition import Continuously, Declared, Job, OutputMode
+from holdfast.model.definition import Continuously, DeclarationSite, Job, OutputMode
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import JobName
-from holdfast.model.restart import Runs, Stage
+from holdfast.model.restart import RunForecast, Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.predict import restart
@@ -75,7 +75,7 @@ def test_what_came_after_the_last_commit_is_read_again(
     assert (seen.batches.continuous, seen.batches.last_committed) == (True, committed)
     assert list(seen.batches.pending) == list(range(committed + 1, last + 1))
     which = f"epoch {last} of continuous mode is" if gone == 1 else f"epochs {committed + 1} to"
-    told = verdict.of(seen)
+    told = verdict.judge(seen)
     assert told.level is Level.CAREFUL
     assert told.text.startswith(which)
     assert f"a restart reads again from the end of epoch {committed}, as far as" in told.text
@@ -93,7 +93,7 @@ def test_what_came_after_the_last_commit_is_read_again(
 def _reads_on(found: Diagnosis, location: Path, committed: int) -> None:
     predicted = found.restart
     assert (predicted.batch, predicted.rerun) == (committed + 1, True)
-    assert (predicted.runs, predicted.error, predicted.later) == (Runs.SURELY, None, ())
+    assert (predicted.runs, predicted.error, predicted.later) == (RunForecast.SURELY, None, ())
     (one,) = predicted.ranges
     assert one.start == json.loads((location / f"offsets/{committed}").read_text().split("\n")[2])
     assert isinstance(one.end, Unknown)
@@ -107,15 +107,19 @@ def test_where_nothing_is_committed_it_begins_anew(tmp_path: Path, written: Gold
     assert (found.restart.batch, found.restart.rerun, found.restart.error) == (0, True, None)
     assert [one.start for one in found.restart.ranges] == [None]
     assert codes(found) == {Code.PENDING_BATCH, Code.CONTINUOUS_MODE}
-    assert "a restart begins anew, where the source begins" in verdict.of(evidence(location)).text
-    assert "begins anew in continuous mode, at epoch 0" in text.plain(diagnosis.lines(found))
+    assert (
+        "a restart begins anew, where the source begins" in verdict.judge(evidence(location)).text
+    )
+    assert "begins anew in continuous mode, at epoch 0" in text.strip_styles(
+        diagnosis.to_lines(found)
+    )
 
 
 @every
 def test_at_rest_it_goes_on_with_the_next_epoch(tmp_path: Path, written: Golden) -> None:
     location = _copied(written, tmp_path)
     last = _last(location)
-    assert verdict.of(evidence(location)).text == (
+    assert verdict.judge(evidence(location)).text == (
         f"at rest: epoch {last} of continuous mode is committed, nothing is pending"
     )
     found = diagnosed(location, spark=_spark(written))
@@ -139,7 +143,7 @@ def test_the_end_of_the_last_committed_epoch_is_needed(
     assert found.restart.error.stage is Stage.START
     assert Code.OFFSETS_GONE in codes(found)
     assert not codes(found) & {Code.OFFSET_GAP, Code.OFFSET_BEFORE_MISSING, Code.COMMIT_AHEAD}
-    told = verdict.of(evidence(location))
+    told = verdict.judge(evidence(location))
     assert told.level is Level.BAD
     assert f"`offsets/{committed}` is missing: a restart fails" in told.text
 
@@ -200,9 +204,9 @@ def test_rate_cannot_change_its_trigger(tmp_path: Path) -> None:
     for raised, gone in (("NullPointerException", 0), ("NumberFormatException", 1)):
         _without(location, "commits", [_last(location)] * gone)
         seen = evidence(location)
-        how = restart.starting(seen, V4_1, asynchronous=False)
+        how = restart.choose_start(seen, V4_1, asynchronous=False)
         assert how.continuous
-        error = restart.predicted(seen, replace(how, continuous=False)).error
+        error = restart.predict(seen, replace(how, continuous=False)).error
         assert error is not None
         assert (error.stage, error.exceptions) == (Stage.START, (raised,))
 
@@ -211,10 +215,11 @@ def test_a_job_of_holdfast_runs_in_micro_batches(tmp_path: Path) -> None:
     location = _epochs(tmp_path / "c", planned=5, committed=3)
     job = Job(
         name=JobName("orders"), function=_epochs, reads=(), writes=(), trigger=Continuously(),
-        output_mode=OutputMode.APPEND, settings={}, declared=Declared(file="jobs.py", line=1),
+        output_mode=OutputMode.APPEND, settings={},
+        declared=DeclarationSite(file="jobs.py", line=1),
     )  # fmt: skip
     with pytest.raises(StartUnsafe, match="BATCHES_SKIPPED: Batch 3 is planned"):
-        preflight.of_checkpoint(job, evidence(location), {}, {}, frozenset())
+        preflight.require_safe_checkpoint(job, evidence(location), {}, {}, frozenset())
 
 
 def test_one_entry_without_settings_is_no_sign_of_the_mode(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.looking import evidence, rendered
 from holdfast import ops
 from holdfast.diagnose.changes import versions
 from holdfast.model.fact import Known
-from holdfast.model.finding import Change, Diagnosis, NotAssessed
+from holdfast.model.finding import Diagnosis, NotAssessed, QueryChange
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.verdict import Level
@@ -77,7 +77,7 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
     (unsaid,) = _unsaid(found)
     assert "Apache Spark 4.3" in unsaid.question
     assert told_by in unsaid.reason
-    assert "which wrote it" not in text.plain(diagnosis.lines(found))
+    assert "which wrote it" not in text.strip_styles(diagnosis.to_lines(found))
     assert len(_unsaid(diagnosed(location))) == 1
 
 
@@ -88,7 +88,7 @@ def test_what_apache_wrote_is_assessed(tmp_path: Path) -> None:
 def test_a_start_that_fails_is_one_of_apache_spark(tmp_path: Path) -> None:
     location = reading(tmp_path / "c", [_TOPIC], _OF_17)
     (location / "metadata").unlink()
-    found = verdict.of(evidence(location))
+    found = verdict.judge(evidence(location))
     assert found.level is Level.CAREFUL
     assert "; a start of Apache Spark 4.2 or later fails before anything is written" in found.text
     assert "of a start of a Databricks runtime, which wrote it, nothing is predicted" in found.text
@@ -100,7 +100,7 @@ def test_a_change_of_the_version_is_not_assessed(tmp_path: Path) -> None:
         columns=(), functions={}, sinks=(), output_mode="append", settings={},
     )  # fmt: skip
     looked = evidence(reading(tmp_path / "c", [_TOPIC], _OF_17))
-    (found,) = versions.asked(Change(evidence=looked, new=new))
+    (found,) = versions.evaluate(QueryChange(evidence=looked, new=new))
     assert isinstance(found, NotAssessed)
     assert found.reason.startswith("a Databricks runtime did: ")
 
@@ -118,7 +118,9 @@ def test_only_a_provider_of_apache_is_shown_without_its_package(
 ) -> None:
     settings = _OF_3_3 | {f"{_STREAMING}stateStore.providerClass": provider}
     found = evidence(reading(tmp_path / "c", [_TOPIC], settings))
-    assert f"state store provider  {shown}  (offsets/0)\n" in text.plain(text.of(found))
+    assert f"state store provider  {shown}  (offsets/0)\n" in text.strip_styles(
+        text.to_lines(found)
+    )
 
 
 def _unsaid(found: Diagnosis) -> list[NotAssessed]:

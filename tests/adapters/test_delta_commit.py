@@ -18,7 +18,7 @@ from holdfast.errors import (
     SinkRefused,
     StorageUnavailable,
 )
-from holdfast.model.batch import Nothing, Standing, Written, ledger_key
+from holdfast.model.batch import NothingWritten, SinkPosition, WrittenBatch, make_ledger_key
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_before_any_driver(path: Path) -> None:
     driver = Driver(path)
-    assert driver.table.last_written() == Nothing(
+    assert driver.table.last_written() == NothingWritten(
         epoch=Epoch(0), location=Unknown(reason="there is no table yet")
     )
     assert not path.exists()
@@ -43,7 +43,7 @@ def test_before_any_driver(path: Path) -> None:
 
 def test_a_table_without_a_ledger(path: Path) -> None:
     Driver(path, "other").start()
-    assert Driver(path).table.last_written() == Nothing(
+    assert Driver(path).table.last_written() == NothingWritten(
         epoch=Epoch(0), location=Unknown(reason="no driver has been there")
     )
 
@@ -51,7 +51,7 @@ def test_a_table_without_a_ledger(path: Path) -> None:
 def test_the_first_driver_makes_the_table_with_its_ledger_in_one_commit(path: Path) -> None:
     driver = Driver(path).start()
     assert driver.table.current().version() == 0
-    assert driver.table.last_written() == Nothing(epoch=Epoch(1), location="/base/j")
+    assert driver.table.last_written() == NothingWritten(epoch=Epoch(1), location="/base/j")
 
 
 def test_a_batch_is_written_with_its_ledger(path: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_older_and_the_newer_driver_race(path: Path) -> None:
     thread.start()
     new = Driver(path, epoch=2).start()
     last = new.table.last_written()
-    first = last.batch + 1 if isinstance(last, Written) else 0
+    first = last.batch + 1 if isinstance(last, WrittenBatch) else 0
     for number in range(first, first + 5):
         assert new.process(number) is Decision.WRITE
     thread.join()
@@ -210,7 +210,7 @@ def test_two_jobs_on_one_table_lose_nothing(path: Path) -> None:
     assert failed == []
     assert rows(path) == [(n, name) for name in ("a", "b") for n in range(50)]
     assert [ledger.standing(deltalake.DeltaTable(path), d.app_id) for d in drivers] == [
-        Standing(epoch=Epoch(1), batch=BatchId(49))
+        SinkPosition(epoch=Epoch(1), batch=BatchId(49))
     ] * 2
 
 
@@ -219,7 +219,7 @@ def test_a_new_generation_begins_anew(path: Path) -> None:
     first.process(0)
     second = Driver(path, epoch=2)
     second.life = replace(second.life, generation=Generation(2))
-    second.table.app_id = ledger_key(JobName("j"), Generation(2), OutputName("t"))
+    second.table.app_id = make_ledger_key(JobName("j"), Generation(2), OutputName("t"))
     second.start()
     assert second.process(0) is Decision.WRITE
     assert rows(path) == [(0, "j"), (0, "j")]
@@ -285,7 +285,7 @@ def test_a_long_history(path: Path) -> None:
         (path / "_delta_log" / f"{version:020d}.json").write_text(info)
     table = driver.table.current()
     assert table.version() == 1_502
-    assert ledger.standing(table, driver.app_id) == Standing(epoch=Epoch(1), batch=BatchId(1))
+    assert ledger.standing(table, driver.app_id) == SinkPosition(epoch=Epoch(1), batch=BatchId(1))
     assert ledger.recall(table, driver.app_id, BatchId(0)) == "digest-0"
     assert driver.process(1) is Decision.SKIP
     assert driver.process(2) is Decision.WRITE

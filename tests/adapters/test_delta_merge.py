@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.adapters.delta_driving import BareSession
 
 from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehind, SinkRefused
-from holdfast.model.batch import Batch, Life, Written, ledger_key
+from holdfast.model.batch import Batch, Writer, WrittenBatch, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
@@ -60,13 +60,13 @@ class Merging:
         partition_by: tuple[str, ...] = (),
     ) -> None:
         self.path = path
-        self.life = Life(
+        self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location="/base/j"
         )
         declared = DeltaMerge(
             path=str(path), keys=keys, newest=newest, partition_by=partition_by, properties={}
         )
-        app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
         self.sink = DeltaMergeSink(declared, app_id, options or {})
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
@@ -158,7 +158,7 @@ def test_the_newest_wins(path: Path, batches: list[list[Row]], held: list[Row]) 
     for number, rows in enumerate(batches):
         assert driver.write(number, *rows) is Decision.WRITE
     assert driver.rows() == sorted(held, key=repr)
-    assert driver.sink.last_written() == Written(
+    assert driver.sink.last_written() == WrittenBatch(
         epoch=Epoch(1),
         batch=BatchId(len(batches) - 1),
         digest=Digest(f"digest-{len(batches) - 1}"),

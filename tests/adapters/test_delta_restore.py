@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.delta_driving import Driver, bare, foreign, rows, written
 
 from holdfast.errors import SinkBehind
-from holdfast.model.batch import Nothing
+from holdfast.model.batch import NothingWritten
 from holdfast.model.ids import BatchId, Epoch
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
@@ -103,7 +103,7 @@ def test_an_entry_of_an_earlier_version_says_no_more_than_before(path: Path) -> 
 def test_a_restore_is_every_jobs_own_matter(path: Path) -> None:
     restore(path)
     other = Driver(path, "other").start()
-    assert other.table.last_written() == Nothing(epoch=Epoch(1), location="/base/other")
+    assert other.table.last_written() == NothingWritten(epoch=Epoch(1), location="/base/other")
     other.process(0)
     assert Driver(path).table.last_written() == written(1, taken_back=True)
 

@@ -11,7 +11,7 @@ from tests.looking import evidence
 from holdfast.model.finding import Code
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import OperatorEvidence
 
 PROCESSOR, JOIN = "tws-rows-changelog", "join-inner-format-3-changelog"
 BOTH = pytest.mark.parametrize("scenario", [PROCESSOR, JOIN])
@@ -44,7 +44,7 @@ def schema(location: Path) -> Path:
     return found
 
 
-def operator(location: Path) -> OperatorSeen:
+def operator(location: Path) -> OperatorEvidence:
     """The only one."""
     (found,) = evidence(location).operators
     return found

@@ -23,9 +23,9 @@ from holdfast.decode import lease as lease_format
 from holdfast.diagnose.explanations import changed_state, changes
 from holdfast.model.finding import Code, Diagnosis, Judgement, Severity
 from holdfast.model.ids import Epoch, JobName, Span
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.restart import Runs, SinkAct, Stage
+from holdfast.model.restart import RunForecast, SinkAction, Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.report import verdict
@@ -167,7 +167,7 @@ def _an_entry_with_spaces(folder: Path) -> Diagnosis:
     entry = location / "offsets/2"
     entry.write_text(entry.read_text().replace('{"logOffset":2}', '{"logOffset": 2}'))
     found = diagnosed(location)
-    assert found.restart.runs is Runs.SURELY
+    assert found.restart.runs is RunForecast.SURELY
     return found
 
 
@@ -180,7 +180,7 @@ def test_a_source_in_python_writes_its_offsets_with_spaces(tmp_path: Path) -> No
         entry.write_text(f"{head}\n{json.dumps(json.loads(offset))}")
     found = diagnosed(location)
     assert Code.OFFSETS_EDITED not in codes(found)
-    assert found.restart.runs is Runs.IF_THERE_IS_DATA
+    assert found.restart.runs is RunForecast.IF_THERE_IS_DATA
     kafka = shutil.copytree(location, tmp_path / "kafka/c")
     (kafka / "sources/0").mkdir(parents=True)
     (kafka / "sources/0/0").write_bytes(b'\0v1\n{"shards":{"0":0,"1":0}}')
@@ -219,7 +219,7 @@ def _both_logs_deleted_and_the_rest_kept(folder: Path) -> Diagnosis:
     location = reading_files(folder / "c")
     for log in ("offsets", "commits"):
         shutil.rmtree(location / log)
-    said = verdict.of(evidence(location))
+    said = verdict.judge(evidence(location))
     assert said.level is Level.CAREFUL
     assert said.text == (
         "no batch is planned: it has not begun, or its logs were deleted; `sources/0` has what a"
@@ -301,14 +301,14 @@ def _over_a_table(
 @_shows()
 def _a_sink_that_agrees(folder: Path) -> Diagnosis:
     found = diagnosed(_over_a_table(folder, committed=3, written=3))
-    assert [one.act for one in found.restart.sinks] == [SinkAct.WRITE]
+    assert [one.act for one in found.restart.sinks] == [SinkAction.WRITE]
     return found
 
 
 @_shows(Code.PENDING_BATCH)
 def _a_batch_that_the_sink_has_written(folder: Path) -> Diagnosis:
     found = diagnosed(_over_a_table(folder, planned=3, committed=2, written=3))
-    assert [one.act for one in found.restart.sinks] == [SinkAct.SKIP]
+    assert [one.act for one in found.restart.sinks] == [SinkAction.SKIP]
     assert found.judgement is Judgement.SAFE
     return found
 
@@ -399,7 +399,7 @@ def _a_checkpoint_taken_back(folder: Path) -> Diagnosis:
     (ahead,) = (one for one in found.findings if one.code is Code.SINK_AHEAD)
     assert ahead.severity is Severity.BLOCKS
     assert ahead.text.endswith("and stops the query with `BATCH_CHANGED` at another.")
-    assert [one.act for one in found.restart.sinks] == [SinkAct.UNKNOWN]
+    assert [one.act for one in found.restart.sinks] == [SinkAction.UNKNOWN]
     return found
 
 
@@ -445,7 +445,7 @@ def _an_empty_entry_of_a_source(folder: Path) -> Diagnosis:
 @_shows(Code.SOURCE_LOG_AHEAD)
 def _files_listed_and_not_planned(folder: Path) -> Diagnosis:
     found = diagnosed(reading_files(folder / "c", listed=5))
-    assert found.restart.runs is Runs.SURELY
+    assert found.restart.runs is RunForecast.SURELY
     return found
 
 
@@ -804,7 +804,7 @@ def _partitions_of_4_2_0(folder: Path) -> Diagnosis:
     conf = {key: value for key, value in files.SETTINGS.items() if "partitions" not in key}
     entry = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": conf, "sourceMetadataInfo": {}}
     for batch in (1, 2):
-        end = canonical({"orders": {"0": 10 * batch + 10, "1": 10 * batch + 10}})
+        end = to_canonical({"orders": {"0": 10 * batch + 10, "1": 10 * batch + 10}})
         (location / f"offsets/{batch}").write_text(f"v2\n{json.dumps(entry)}\n0:{end}")
     return diagnosed(location, spark=SparkVersion(4, 2))
 
@@ -1050,4 +1050,4 @@ def test_of_a_start_that_reads_a_file_too_long_for_a_look_nothing_is_said(
     assert found.restart.error is None
     (told,) = (one for one in found.not_assessed if one.question == f"what `{path}` says")
     assert told.reason.startswith(f"`{path}` was not read (has 1,073,741,824 bytes, more than ")
-    assert verdict.of(evidence(location)).level is Level.CAREFUL
+    assert verdict.judge(evidence(location)).level is Level.CAREFUL

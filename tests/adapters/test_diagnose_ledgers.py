@@ -15,14 +15,14 @@ from tests.diagnosing import codes, diagnosed
 from tests.looking import evidence
 
 from holdfast.examples.database import Database
-from holdfast.model.batch import LedgerKey, Life
+from holdfast.model.batch import LedgerKey, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 from holdfast.sinks.postgres.ledger import Ledger
 
-LIFE = Life(job=JobName("c"), generation=Generation(1), epoch=Epoch(3), location="/base/c")
+LIFE = Writer(job=JobName("c"), generation=Generation(1), epoch=Epoch(3), location="/base/c")
 KEY = LedgerKey(job=LIFE.job, generation=LIFE.generation, output=OutputName("gold"))
 
 

@@ -11,8 +11,8 @@ from tests.golden import GOLDEN, Golden
 from tests.looking import evidence, rendered
 
 from holdfast.model.finding import Code, Diagnosis, Finding, Judgement, Severity
-from holdfast.model.json import Json, canonical
-from holdfast.model.restart import Runs
+from holdfast.model.json import Json, to_canonical
+from holdfast.model.restart import RunForecast
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, verdict
@@ -32,12 +32,12 @@ def reads(folder: Path, offsets: list[Json], *, began: Json = None, pending: int
         (location / f"commits/{batch}").unlink()
     if began is not None:
         (location / "sources/0").mkdir(parents=True)
-        (location / "sources/0/0").write_bytes(b"\0v1\n" + canonical(began).encode())
+        (location / "sources/0/0").write_bytes(b"\0v1\n" + to_canonical(began).encode())
     return location
 
 
 def shown(found: Diagnosis) -> str:
-    return text.plain(diagnosis.lines(found))
+    return text.strip_styles(diagnosis.to_lines(found))
 
 
 def finding(found: Diagnosis, code: Code) -> Finding:
@@ -53,7 +53,7 @@ def test_the_first_batch_of_kafka_begins_where_the_source_began(tmp_path: Path, 
     assert read.start == {"t": {"0": 10}}
     assert read.consumed == source.consumed
     assert f"t-0: 10 → {end}" in shown(found)
-    assert f"10 → {end}" in text.plain(text.of(seen))
+    assert f"10 → {end}" in text.strip_styles(text.to_lines(seen))
     assert seen.timeline[0].records == end - 10
 
 
@@ -77,7 +77,7 @@ def test_a_pending_batch_without_rows_raises_no_alarm(
     assert finding(found, Code.PENDING_BATCH).severity is Severity.NOTE
     assert "has no rows to read" in finding(found, Code.PENDING_BATCH).text
     assert found.judgement is Judgement.SAFE
-    assert verdict.of(evidence(location)).level is Level.GOOD
+    assert verdict.judge(evidence(location)).level is Level.GOOD
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,19 @@ def test_skipped_batches_without_rows_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("offsets", "pending", "runs", "severity", "told"),
     [
-        ([-1], 0, Runs.NOT, Severity.BLOCKS, "never connects"),
-        ([-1], 1, Runs.SURELY, Severity.NOTE, "reads what it sends from then on"),
-        ([-1, 7], 0, Runs.SURELY, Severity.LOSES, "runs batch 2 at once without rows"),
-        ([-1, 7], 1, Runs.SURELY, Severity.LOSES, "runs batch 1 again without its rows"),
+        ([-1], 0, RunForecast.NOT, Severity.BLOCKS, "never connects"),
+        ([-1], 1, RunForecast.SURELY, Severity.NOTE, "reads what it sends from then on"),
+        ([-1, 7], 0, RunForecast.SURELY, Severity.LOSES, "runs batch 2 at once without rows"),
+        ([-1, 7], 1, RunForecast.SURELY, Severity.LOSES, "runs batch 1 again without its rows"),
     ],
 )
 def test_what_a_socket_does_is_told_for_each_shape(
-    tmp_path: Path, offsets: list[Json], pending: int, runs: Runs, severity: Severity, told: str
+    tmp_path: Path,
+    offsets: list[Json],
+    pending: int,
+    runs: RunForecast,
+    severity: Severity,
+    told: str,
 ) -> None:
     location = reads(tmp_path, offsets, pending=pending)
     found = diagnosed(location)

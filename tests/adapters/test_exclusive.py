@@ -113,7 +113,7 @@ def test_a_lease_of_this_process_that_nobody_keeps_is_taken_over() -> None:
     store = open_store("memory://")
     now = clock.now_ms()
     late = Lease(
-        job=JOB, epoch=Epoch(4), holder=processes.this_process(), since_ms=now, heartbeat_ms=now,
+        job=JOB, epoch=Epoch(4), holder=processes.get_current(), since_ms=now, heartbeat_ms=now,
         ttl_ms=30_000, released=False, token="of-a-start-that-failed",
     )  # fmt: skip
     path = f".holdfast/{JOB}/lease/000000000004.json"
@@ -158,17 +158,17 @@ def test_an_s3_server_without_conditional_puts_is_refused(s3: S3Server, fault: F
     url, _ = remote(s3, "base")
     with S3Front(s3, fault, "PUT", times=10_000) as front:
         with pytest.raises(CreateNotExclusive, match="If-None-Match"):
-            locations.checked(url, "p", (), front.storage, dev=False)
+            locations.open_base(url, "p", (), front.storage, dev=False)
         assert open_store(url, s3.storage).names("") == ()
         with pytest.raises(CreateNotExclusive, match="If-None-Match"):
             Driver(url, options=front.storage).start()
     assert open_store(url, s3.storage).names("") == ()
     options = {**s3.storage, "aws_conditional_put": "disabled"}
     with pytest.raises(CreateNotExclusive, match="refuses conditional uploads") as told:
-        locations.checked(url, "p", (), options, dev=False)
+        locations.open_base(url, "p", (), options, dev=False)
     assert "remove `aws_conditional_put` from the storage options" in told.value.hint
     del options["aws_conditional_put"]
-    assert locations.checked(url, "p", (), options, dev=False).url == url
+    assert locations.open_base(url, "p", (), options, dev=False).url == url
 
 
 @pytest.mark.prove
@@ -216,7 +216,7 @@ def test_a_lost_answer_to_the_identity_of_a_job(s3: S3Server) -> None:
         store = open_store(url, front.storage)
         locations.record_identity(store, JOB, known)
         assert len(front.hit) == 1
-        assert locations.identity(store, JOB) == known
+        assert locations.read_identity(store, JOB) == known
 
 
 @pytest.mark.prove
@@ -249,5 +249,5 @@ def test_a_lost_answer_to_a_merge(s3: S3Server) -> None:
 
 
 def test_local_storage_creates_a_name_once_and_is_not_probed(tmp_path: Path) -> None:
-    locations.checked(str(tmp_path), "p", (), {}, dev=True)
+    locations.open_base(str(tmp_path), "p", (), {}, dev=True)
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from tests.golden import GOLDEN, Golden, each
 from tests.looking import evidence, rendered, stamps
 
 from holdfast.errors import HoldfastError, InspectionRefused
-from holdfast.model.evidence import Committed, Evidence
+from holdfast.model.evidence import BatchStatus, Evidence
 from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.spark_version import VersionRange
 from holdfast.model.verdict import Level
@@ -168,12 +168,12 @@ def _batches(golden: Golden, found: Evidence) -> None:
         assert _line(golden) == (2, 1)
         assert found.batches.last_committed is None
         assert list(found.batches.pending) == (killed or [max(committed)])
-        assert {one.standing for one in found.timeline[:-1]} == {Committed.UNLOGGED}
-        assert verdict.of(found).level is Level.CAREFUL
+        assert {one.standing for one in found.timeline[:-1]} == {BatchStatus.UNLOGGED}
+        assert verdict.judge(found).level is Level.CAREFUL
     elif killed and runs[-1].get("ended") == "killed":
         assert found.batches.last_planned == killed[-1]
         assert list(found.batches.pending) == [killed[-1]]
-        assert verdict.of(found).level is Level.CAREFUL
+        assert verdict.judge(found).level is Level.CAREFUL
     elif committed:
         last = max(committed)
         assert found.batches.last_committed == last
@@ -183,7 +183,7 @@ def _batches(golden: Golden, found: Evidence) -> None:
         # A socket that ends at -1 has read nothing in its pending batch.
         empty = golden.scenario == "socket" and found.sources[0].raw == -1
         careful = found.batches.pending and not empty
-        assert verdict.of(found).level is (Level.CAREFUL if careful else Level.GOOD)
+        assert verdict.judge(found).level is (Level.CAREFUL if careful else Level.GOOD)
 
 
 def damaged(golden: Golden, copy: Path) -> Iterator[str]:
@@ -220,7 +220,7 @@ NEWEST_TELLING = {one.scenario: one for one in GOLDEN if one.scenario in _TELLIN
 def test_any_damage_gives_a_report(golden: Golden, tmp_path: Path) -> None:
     copy = tmp_path / "checkpoint"
     shutil.copytree(golden.checkpoint, copy)
-    whole = document.of(evidence(copy))
+    whole = document.to_json(evidence(copy))
     changed = 0
     for how in damaged(golden, copy):
         try:
@@ -229,9 +229,9 @@ def test_any_damage_gives_a_report(golden: Golden, tmp_path: Path) -> None:
             continue  # nothing is left that tells it from any other folder
         except HoldfastError as error:
             raise AssertionError(how) from error
-        shown = document.of(found)
+        shown = document.to_json(found)
         changed += shown != whole
-        assert text.plain(text.of(found)), how
+        assert text.strip_styles(text.to_lines(found)), how
     assert changed > 0
 
 

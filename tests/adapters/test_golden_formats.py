@@ -25,7 +25,7 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import KafkaOffset, OpaqueOffset, RateMicroBatchOffset
 from holdfast.model.spark_version import SparkVersion
-from holdfast.spark.version import Format, narrowed
+from holdfast.spark.version import Format, infer_version_range
 
 
 def _source_file(data: bytes) -> object:
@@ -90,7 +90,7 @@ def test_every_checksum_agrees_with_its_file(golden: Golden) -> None:
         if file.kind is FileKind.HADOOP_CHECKSUM and covered.exists():
             hadoop = checksum.decode_hadoop(path.read_bytes())
             assert not isinstance(hadoop, Unreadable)
-            assert checksum.agrees(hadoop, covered.read_bytes()), path
+            assert checksum.matches(hadoop, covered.read_bytes()), path
         if file.kind is FileKind.SPARK_CHECKSUM:
             spark = checksum.decode_spark(path.read_bytes())
             assert isinstance(spark, SparkChecksum)
@@ -122,7 +122,9 @@ def test_the_range_of_versions_holds_the_one_that_wrote(golden: Golden) -> None:
     newest = entries[max(entries)]
     version = golden.version.split(".")
     true = SparkVersion(int(version[0]), int(version[1]))
-    found = narrowed(newest.settings, set(formats(golden)), timestamp_ms=newest.timestamp_ms)
+    found = infer_version_range(
+        newest.settings, set(formats(golden)), timestamp_ms=newest.timestamp_ms
+    )
     assert found.lowest <= true
     assert true <= found.highest
 
@@ -141,7 +143,7 @@ def test_what_lies_between_offsets_is_what_spark_counted(golden: Golden) -> None
             )
             assert isinstance(end, OpaqueOffset) == golden.scenario.startswith("python")
             if isinstance(end, KafkaOffset | RateMicroBatchOffset):
-                total = source_offset.between(start, end).total
+                total = source_offset.compute_consumed(start, end).total
                 if isinstance(total, int):
                     assert total == source["numInputRows"]
                     compared += 1

@@ -25,10 +25,10 @@ from holdfast.errors import (
 from holdfast.gather.inventory import snapshot
 from holdfast.gather.logs import tail
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Checkpoints, Committed, RestartSign
+from holdfast.model.evidence import BatchStatus, Checkpoints, RestartSign
 from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
 from holdfast.model.ids import Span
-from holdfast.model.source_offset import Change
+from holdfast.model.source_offset import Movement
 from holdfast.model.verdict import Level
 from holdfast.report import verdict
 
@@ -57,12 +57,12 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
     )
     assert (source.consumed.total, source.consumed.unit) == (20, "offsets")
     assert [(one.batch, one.standing) for one in found.timeline] == [
-        (n, Committed.YES) for n in range(3)
+        (n, BatchStatus.YES) for n in range(3)
     ]
     assert [one.records for one in found.timeline][1:] == [20, 20]
     # Kafka may have begun anywhere: what the first batch consumed is not in the offset log.
     assert isinstance(found.timeline[0].records, Unknown)
-    assert verdict.of(found).level is Level.GOOD
+    assert verdict.judge(found).level is Level.GOOD
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_the_verdict_by_the_two_logs(
     tmp_path: Path, planned: int, committed: int, level: Level, said: str
 ) -> None:
     found = evidence(files.write(tmp_path / "c", planned=planned, committed=committed))
-    assert verdict.of(found).level is level
-    assert said in verdict.of(found).text
+    assert verdict.judge(found).level is level
+    assert said in verdict.judge(found).text
     assert list(found.batches.pending) == list(range(committed, planned))
     rendered(found)
 
@@ -92,7 +92,7 @@ def test_the_offset_entry_before_the_last_is_needed(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=5, committed=5)
     (location / "offsets/3").unlink()
     found = evidence(location)
-    assert verdict.of(found).level is Level.BAD
+    assert verdict.judge(found).level is Level.BAD
     assert found.batches.offset_spans == (Span(first=0, last=2), Span(first=4, last=4))
 
 
@@ -131,7 +131,7 @@ def test_a_damaged_entry_is_evidence(
     found = evidence(location)
     assert [one.path for one in found.unreadable] == [name]
     assert reason in found.unreadable[0].reason
-    assert verdict.of(found).level is level
+    assert verdict.judge(found).level is level
     rendered(found)
 
 
@@ -153,11 +153,11 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
     found = evidence(location)
     assert isinstance(found.query_id, Absent)
     # Spark 2.3, which such settings are of, goes on under another id; 4.2 does not.
-    assert verdict.of(found).level is Level.CAREFUL
-    assert "no file `metadata`" in verdict.of(found).text
+    assert verdict.judge(found).level is Level.CAREFUL
+    assert "no file `metadata`" in verdict.judge(found).text
     newest = shutil.copytree(golden("4.2", "aggregate-hdfs").checkpoint, tmp_path / "d")
     (newest / "metadata").unlink()
-    shown = verdict.of(evidence(newest))
+    shown = verdict.judge(evidence(newest))
     assert shown.level is Level.BAD
     assert shown.text.startswith(
         "at rest: batch 5 is committed, nothing is pending; but a start of Spark 4.2 fails before"
@@ -184,7 +184,7 @@ def test_a_checkpoint_that_a_start_fails_on_is_not_called_healthy(
     else:
         damaged.write_bytes(b"")
     found = evidence(location)
-    shown = verdict.of(found)
+    shown = verdict.judge(found)
     assert shown.level is Level.BAD
     assert said in shown.text
     assert [one.path for one in found.unreadable] == unreadable
@@ -267,7 +267,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
             os.utime(Path(folder) / name, ns=(1, 2_000_000_000))
     before = stamps(tmp_path)
     rendered(evidence(location))
-    ops.batch_detail(str(location), storage={}, event_log=None, batch=2, after=None)
+    ops.inspect_batch(str(location), storage={}, event_log=None, batch=2, after=None)
     ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
     assert stamps(tmp_path) == before
 
@@ -603,9 +603,9 @@ def test_after_clean_up_the_oldest_batch_does_not_begin_at_the_beginning(tmp_pat
     location = files.write(tmp_path / "c", first=3, planned=4, committed=4)
     (source,) = evidence(location).sources
     assert [(one.start, one.end, one.change) for one in source.consumed.partitions] == [
-        ("?", "40", Change.START_UNKNOWN),
-        ("?", "40", Change.START_UNKNOWN),
+        ("?", "40", Movement.START_UNKNOWN),
+        ("?", "40", Movement.START_UNKNOWN),
     ]
     assert isinstance(source.consumed.total, Unknown)
     (source,) = evidence(files.write(tmp_path / "new", planned=1)).sources
-    assert {one.change for one in source.consumed.partitions} == {Change.APPEARED}
+    assert {one.change for one in source.consumed.partitions} == {Movement.APPEARED}

@@ -186,11 +186,14 @@ def test_of_a_log_of_many_batches_only_those_of_the_offset_log_are_kept(tmp_path
 def test_a_long_line_of_an_event_log_takes_no_longer_in_small_blocks() -> None:
     chunk = b"x" * (32 << 10)
     begun = time.perf_counter()
-    lines = list(event_logs.lines(itertools.chain([b"a\nb"], [chunk] * 1500, [b"\nc\n\nd"])))
+    lines = list(event_logs.split_lines(itertools.chain([b"a\nb"], [chunk] * 1500, [b"\nc\n\nd"])))
     assert [len(line) for line in lines] == [1, 1 + 1500 * len(chunk), 1, 0, 1]
     assert time.perf_counter() - begun < 3
     longest = [chunk] * (event_logs.LONGEST_LINE // len(chunk) + 1)
-    assert list(event_logs.lines(itertools.chain([b"a\n"], longest, [b"\nb"]))) == [b"a", b"b"]
+    assert list(event_logs.split_lines(itertools.chain([b"a\n"], longest, [b"\nb"]))) == [
+        b"a",
+        b"b",
+    ]
 
 
 _RUNS = tuple(f"6a1f7f2e-2f6b-4a94-8b1d-94b1de3a2c5{number}" for number in range(3))

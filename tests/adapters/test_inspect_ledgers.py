@@ -8,8 +8,8 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from tests import checkpoint_files as files
 from tests.looking import evidence, rendered, stamps
 
-from holdfast.model.batch import ledger_key
-from holdfast.model.evidence import LedgerSeen
+from holdfast.model.batch import make_ledger_key
+from holdfast.model.evidence import LedgerEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
@@ -47,7 +47,7 @@ def test_the_ledger_of_spark_s_own_delta_sink(tmp_path: Path) -> None:
     before = stamps(tmp_path)
     found = evidence(location)
     assert found.ledgers == (
-        LedgerSeen(table=path, key=files.QUERY_ID, batch=BatchId(2), note="Spark's Delta sink"),
+        LedgerEvidence(table=path, key=files.QUERY_ID, batch=BatchId(2), note="Spark's Delta sink"),
     )
     assert all("last batch 2" in form or "'batch': 2" in form for form in rendered(found))
     after = stamps(tmp_path)
@@ -58,7 +58,7 @@ def test_the_ledger_of_spark_s_own_delta_sink(tmp_path: Path) -> None:
 
 
 def test_the_ledger_of_a_table_that_holdfast_writes(tmp_path: Path) -> None:
-    key = ledger_key(JobName("c"), Generation(1), OutputName("lake"))
+    key = make_ledger_key(JobName("c"), Generation(1), OutputName("lake"))
     path = table(tmp_path, key, ledger.pack(Epoch(3), BatchId(41)))
     writes = [
         {"kind": "DeltaAppend", "name": "lake", "path": path},

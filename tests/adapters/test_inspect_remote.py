@@ -13,7 +13,7 @@ from holdfast import ops
 from holdfast.errors import EventLogUnreadable, LocationMissing, NotACheckpoint, StorageUnavailable
 from holdfast.model.evidence import Checkpoints, Evidence
 from holdfast.model.fact import Known
-from holdfast.model.json import Json, mapping
+from holdfast.model.json import Json, as_mapping
 from holdfast.report import document
 from holdfast.storage import open_store
 
@@ -39,11 +39,11 @@ def uploaded(folder: Path, place: Place, name: str) -> str:
 
 def told(found: Evidence) -> Mapping[str, Json]:
     """The document, without what differs by where and when."""
-    shown = dict(mapping(document.of(found)))
+    shown = dict(as_mapping(document.to_json(found)))
     for name in ("location", "looked_at", "files"):
         shown.pop(name)
-    facts = dict(mapping(shown["evidence"]))
-    batches = dict(mapping(shown["batches"]))
+    facts = dict(as_mapping(shown["evidence"]))
+    batches = dict(as_mapping(shown["batches"]))
     facts.pop("checkpoint_location")
     batches.pop("recent")
     return {**shown, "evidence": facts, "batches": batches}
@@ -55,7 +55,7 @@ def test_the_same_is_said_of_it(golden: Golden, place: Place) -> None:
     found = evidence(url, place[1])
     assert told(found) == told(evidence(golden.checkpoint))
     assert len(rendered(found)) == 4
-    detail = ops.batch_detail(url, storage=place[1], event_log=None, batch=1, after=None)
+    detail = ops.inspect_batch(url, storage=place[1], event_log=None, batch=1, after=None)
     assert detail.sources
 
 

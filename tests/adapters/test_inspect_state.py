@@ -20,7 +20,7 @@ from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Code, Judgement
 from holdfast.model.ids import Span
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import OperatorEvidence
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, document, rows, verdict
 from holdfast.report.terminal import text
@@ -30,7 +30,7 @@ UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
 LAST = {"aggregate-hdfs": 5, "aggregate-rocksdb": 5, "aggregate-changelog": 5, "snapshots-hdfs": 7}
 
 
-def operator(location: Path) -> OperatorSeen:
+def operator(location: Path) -> OperatorEvidence:
     """The only one."""
     (found,) = evidence(location).operators
     return found
@@ -56,7 +56,7 @@ def test_partitions_that_a_repartition_left_behind_do_not_count(version: str) ->
     assert (found.partitions, found.left_over) == (1, 1)
     assert found.rows == counted(one)
     assert {store.partition for store in found.stores} == {0}
-    assert "1 partition (and 1 left over from before a repartition)" in rows.state(found)
+    assert "1 partition (and 1 left over from before a repartition)" in rows.format_state(found)
     assert diagnosed(one.checkpoint).judgement is Judgement.SAFE
     history = evidence(one.checkpoint).restart_history
     assert not isinstance(history, Unknown)
@@ -92,7 +92,7 @@ def test_a_partition_without_files_counts_and_nothing_can_be_restored(
     assert (found.partitions, found.absent) == (2, ((lost, "default"),))
     assert found.restorable == ()
     assert isinstance(found.rows, Unknown)
-    assert rows.state(found).startswith("2 partitions (1 without state files), ")
+    assert rows.format_state(found).startswith("2 partitions (1 without state files), ")
     error = diagnosed(location).restart.error
     assert error is not None
     assert error.read_from == (f"state/0/{lost}",)
@@ -110,7 +110,7 @@ def test_a_store_of_a_join_without_files(tmp_path: Path) -> None:
     shutil.rmtree(location / "state/0/1/right-keyToNumValues")
     found = operator(location)
     assert (found.partitions, found.absent) == (2, ((1, "right-keyToNumValues"),))
-    assert rows.state(found).startswith("2 partitions (1 store without state files), ")
+    assert rows.format_state(found).startswith("2 partitions (1 store without state files), ")
     assert found.restorable == ()
 
 
@@ -182,8 +182,8 @@ def test_a_batch_that_the_logs_have_purged_cannot_be_restored(version: str) -> N
     location = golden(version, "purged-hdfs").checkpoint
     found = operator(location)
     assert found.restorable == evidence(location).batches.offset_spans == (Span(first=7, last=9),)
-    assert rows.state(found).endswith("restorable batches 7 to 9")
-    (shown,) = json.loads(json.dumps(document.of(evidence(location))))["operators"]
+    assert rows.format_state(found).endswith("restorable batches 7 to 9")
+    (shown,) = json.loads(json.dumps(document.to_json(evidence(location))))["operators"]
     assert shown["restorable_batches"] == [[7, 9]]
     assert (shown["oldest_restorable_batch"], shown["newest_restorable_batch"]) == (7, 9)
     assert [one["restorable_versions"] for one in shown["stores"]] == [[[6, 10]], [[6, 10]]]
@@ -234,7 +234,7 @@ def test_a_batch_whose_entry_is_damaged_cannot_be_restored(log: str, tmp_path: P
     found = operator(location)
     assert found.restorable == (Span(first=0, last=2), Span(first=4, last=5))
     assert (found.oldest_batch, found.newest_batch) == (0, 5)
-    assert rows.state(found).endswith("restorable batches 0-2, 4-5")
+    assert rows.format_state(found).endswith("restorable batches 0-2, 4-5")
 
 
 def test_without_a_commit_log_a_batch_is_done_when_the_next_is_planned() -> None:
@@ -288,7 +288,7 @@ def test_an_empty_file_is_no_state(tmp_path: Path, scenario: str, name: str, new
     found = evidence(location)
     assert operator(location).newest_batch == newest
     assert [(one.path, one.reason) for one in found.unreadable] == [(f"state/0/0/{name}", "empty")]
-    shown = verdict.of(found)
+    shown = verdict.judge(found)
     assert shown.level is Level.BAD
     assert "of the state cannot be put together in `state/0/0`" in shown.text
     error = diagnosed(location).restart.error
@@ -300,13 +300,13 @@ def test_an_empty_file_below_a_later_snapshot_does_no_harm(tmp_path: Path) -> No
     location = copied("4.1", "snapshots-hdfs", tmp_path / "c")
     (location / "state/0/0/4.delta").write_bytes(b"")
     assert diagnosed(location).restart.error is None
-    shown = verdict.of(evidence(location))
+    shown = verdict.judge(evidence(location))
     assert shown.level is Level.CAREFUL
     assert shown.text.endswith("1 file cannot be read")
 
 
 def test_a_folder_of_an_odd_name_hides_no_state() -> None:
-    found = tree.Tree()
+    found = tree.CheckpointTree()
     there = [File("1.delta", 9, 0), File("2.delta", 9, 0), File("2.snapshot", 9, 0)]
     for folder in ("state/0/00", "state/0/٣", "state/0/0"):
         found.add(Portion(folder=folder, files=there))
@@ -318,8 +318,8 @@ def test_the_share_of_the_folders_that_were_listed_is_told(tmp_path: Path) -> No
     location = files.write(tmp_path / "c", planned=3, committed=3)
     files.state(location, range(1, 4), partitions=4)
     told: list[tuple[int, float]] = []
-    found = resolve.checkpoint_at(str(location), {})
-    snapshot.folded(found.place.reader, found.top, lambda *so_far: told.append(so_far))
+    found = resolve.find_checkpoint(str(location), {})
+    snapshot.take(found.place.reader, found.top, lambda *so_far: told.append(so_far))
     seen, shares = zip(*told, strict=True)
     assert list(seen) == sorted(seen)
     assert list(shares) == sorted(shares)
@@ -329,8 +329,8 @@ def test_the_share_of_the_folders_that_were_listed_is_told(tmp_path: Path) -> No
 def test_many_gaps_take_no_time() -> None:
     gaps = [Span(first=n, last=n) for n in range(1, 20_000, 2)]
     begun = time.perf_counter()
-    assert len(spans.restorable(gaps, [])) == len(gaps)
-    assert spans.common([gaps, gaps, gaps]) == tuple(gaps)
+    assert len(spans.find_restorable(gaps, [])) == len(gaps)
+    assert spans.intersect([gaps, gaps, gaps]) == tuple(gaps)
     assert time.perf_counter() - begun < 2
 
 
@@ -349,7 +349,7 @@ def test_state_that_batches_went_on_without_may_be_that_of_an_operator_taken_out
     (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
     assert "ends at version 6 in every store, and batches up to 19 are committed" in finding.text
     assert "a query without this operator starts" in finding.text
-    said = verdict.of(evidence(location))
+    said = verdict.judge(evidence(location))
     assert said.level is Level.CAREFUL
     assert said.text.endswith(", unless operator 0 was taken out of the query")
 
@@ -370,12 +370,12 @@ def test_state_is_missing_for_certain_where_no_operator_can_have_been_taken_out(
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_is_said_of_a_join_does_not_hang_on_the_order_of_a_listing(order: int) -> None:
-    found = tree.Tree()
+    found = tree.CheckpointTree()
     names = [f"{side}-key{kind}" for side in ("left", "right") for kind in ("ToNumValues", "With")]
     for store in names[::order]:
         found.add(Portion(folder=f"state/0/0/{store}", files=[File("1.delta", 9, 0)]))
-    logged = stores.logged(found, tail.Entries(), History())
-    (seen,) = operators.seen(open_reader("/"), found, logged).operators
+    logged = stores.make_logged_state(found, tail.Entries(), History())
+    (seen,) = operators.read(open_reader("/"), found, logged).operators
     assert isinstance(seen.name, Known)
     assert seen.name.inferred.endswith("a state store `left-keyToNumValues`")
 
@@ -403,9 +403,9 @@ def test_every_store_that_cannot_be_loaded_is_counted(tmp_path: Path) -> None:
     assert Code.FILE_UNREADABLE not in codes(found)
     (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
     assert "which in 25 stores cannot be put together" in finding.text
-    lines = text.plain(diagnosis.lines(found)).splitlines()
+    lines = text.strip_styles(diagnosis.to_lines(found)).splitlines()
     assert "  operator 0 loads state version 3, missing in 25 stores" in lines
-    (shown,) = json.loads(json.dumps(diagnosis.of(found)))["restart"]["state"]
+    (shown,) = json.loads(json.dumps(diagnosis.to_json(found)))["restart"]["state"]
     assert (len(shown["missing"]), shown["missing_more"]) == (20, 5)
 
 
@@ -422,7 +422,7 @@ def test_stores_that_are_ahead_are_told_as_those_that_ended_the_batch(tmp_path: 
     location = _partitioned(tmp_path / "c", 5)
     for partition in (1, 3, 4):
         (location / f"state/0/{partition}/3.delta").unlink()
-    said = rows.behind(operator(location))
+    said = rows.format_stores_behind(operator(location))
     assert said == (
         "2 of 5 stores ended batch 2 (version 3), the others did not:"
         " 1/default at 2, 3/default at 2, 4/default at 2"

@@ -26,21 +26,21 @@ def test_a_line_that_is_no_jar_is_refused() -> None:
 
 def test_an_unknown_set_names_the_known_ones() -> None:
     with pytest.raises(JarsUnavailable, match=r"`spark-4\.1`.*found `spark-9`"):
-        jars.paths("spark-9")
+        jars.fetch("spark-9")
 
 
 def test_a_second_call_is_cheap() -> None:
-    first = jars.paths(SMALL)
+    first = jars.fetch(SMALL)
     start = time.perf_counter()
-    assert jars.paths(SMALL) == first
+    assert jars.fetch(SMALL) == first
     assert time.perf_counter() - start < 0.1
 
 
 def cached_copy(target: Path) -> tuple[jars.Jar, ...]:
     """A cache of its own for a test, with hard links to the jars of the real one."""
     text = Path(jars.__file__).with_name("jars.lock").read_text("utf-8")
-    for path in jars.paths(SMALL):
-        link = target / path.relative_to(jars.cache_folder())
+    for path in jars.fetch(SMALL):
+        link = target / path.relative_to(jars.find_cache())
         link.parent.mkdir(parents=True, exist_ok=True)
         link.hardlink_to(path)
     return jars.parse_lock(text)[SMALL]
@@ -55,7 +55,7 @@ def test_a_damaged_jar_is_replaced_by_the_locked_one(
     damaged = tmp_path / jar.cache_path
     damaged.unlink()
     damaged.write_bytes(b"half a jar")
-    assert damaged in jars.paths(SMALL)
+    assert damaged in jars.fetch(SMALL)
     assert hashlib.sha256(damaged.read_bytes()).hexdigest() == jar.sha256
     assert not list(tmp_path.glob(".holdfast-*/"))
 
@@ -68,5 +68,5 @@ def test_a_download_that_is_not_the_locked_jar_is_refused(
     monkeypatch.setattr("importlib.resources.files", lambda _package: tmp_path)
     monkeypatch.setenv("M2_REPO", str(tmp_path / "cache"))
     with pytest.raises(JarsUnavailable, match=f"expected sha256 `{'0' * 64}`"):
-        jars.paths("any")
+        jars.fetch("any")
     assert not list((tmp_path / "cache").rglob("*.jar"))

@@ -15,7 +15,7 @@ from holdfast.model.evidence import BatchDetail
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code
 from holdfast.model.offsets import SourceOffset
-from holdfast.model.source_offset import Change
+from holdfast.model.source_offset import Movement
 from holdfast.report import verdict
 
 
@@ -25,10 +25,10 @@ def stream() -> Golden:
 
 
 def detail(location: Path, batch: int, after: int | None = None) -> BatchDetail:
-    return ops.batch_detail(str(location), storage={}, event_log=None, batch=batch, after=after)
+    return ops.inspect_batch(str(location), storage={}, event_log=None, batch=batch, after=after)
 
 
-def moved(found: BatchDetail) -> set[Change]:
+def moved(found: BatchDetail) -> set[Movement]:
     return {one.change for one in found.sources[0].consumed.partitions}
 
 
@@ -37,13 +37,13 @@ def test_a_batch_moved_on_exactly_where_spark_counted_rows(stream: Golden) -> No
     assert set(rows.values()) == {0, 10}
     for batch, count in rows.items():
         changes = moved(detail(stream.checkpoint, batch))
-        assert (Change.UNCHANGED not in changes) == bool(count), batch
+        assert (Movement.UNCHANGED not in changes) == bool(count), batch
 
 
 def test_two_batches_are_compared_by_where_they_ended(stream: Golden) -> None:
-    assert moved(detail(stream.checkpoint, 2, after=0)) == {Change.ADVANCED}
-    assert moved(detail(stream.checkpoint, 1, after=0)) == {Change.UNCHANGED}
-    assert moved(detail(stream.checkpoint, 2, after=2)) == {Change.UNCHANGED}
+    assert moved(detail(stream.checkpoint, 2, after=0)) == {Movement.ADVANCED}
+    assert moved(detail(stream.checkpoint, 1, after=0)) == {Movement.UNCHANGED}
+    assert moved(detail(stream.checkpoint, 2, after=2)) == {Movement.UNCHANGED}
 
 
 def test_the_next_batch_begins_where_the_last_one_ended(stream: Golden) -> None:
@@ -65,9 +65,9 @@ def test_a_pending_batch_has_no_end(stream: Golden, tmp_path: Path) -> None:
     found = evidence(copy)
     (source,) = found.sources
     assert {one.end for one in source.consumed.partitions} == {"?"}
-    assert {one.change for one in source.consumed.partitions} == {Change.END_UNKNOWN}
+    assert {one.change for one in source.consumed.partitions} == {Movement.END_UNKNOWN}
     assert isinstance(source.left_at, Unknown)
-    assert verdict.of(found).text.endswith("from where it began, to what Kinesis holds then")
+    assert verdict.judge(found).text.endswith("from where it began, to what Kinesis holds then")
     assert all("end unknown" in form for form in rendered(found))
     told = diagnosed(copy)
     pending = next(one for one in told.findings if one.code is Code.PENDING_BATCH)
@@ -91,8 +91,10 @@ def test_what_a_batch_left_is_looked_for_in_its_own_folder_only() -> None:
         )
         return SourceOffset(source="0", offset=json.loads(json.dumps(offset)))
 
-    assert list(kinesis.files(entry("7", "shardId-1"))) == ["sources/0/shard-commit/7/shardId-1"]
-    assert list(kinesis.files(entry(7, "shardId-1"))) == ["sources/0/shard-commit/7/shardId-1"]
+    assert list(kinesis.list_files(entry("7", "shardId-1"))) == [
+        "sources/0/shard-commit/7/shardId-1"
+    ]
+    assert list(kinesis.list_files(entry(7, "shardId-1"))) == ["sources/0/shard-commit/7/shardId-1"]
     for odd in (
         entry("7", "../../../../etc/passwd"),
         entry("../7", "shardId-1"),
@@ -100,4 +102,4 @@ def test_what_a_batch_left_is_looked_for_in_its_own_folder_only() -> None:
         entry(None, "shardId-1"),
         entry("7", *(f"shardId-{number}" for number in range(501))),
     ):
-        assert not kinesis.files(odd)
+        assert not kinesis.list_files(odd)

@@ -89,7 +89,7 @@ def test_the_first_lease(store: Store) -> None:
     assert got == Lease(
         job=JOB,
         epoch=Epoch(1),
-        holder=processes.this_process(),
+        holder=processes.get_current(),
         since_ms=got.since_ms,
         heartbeat_ms=got.since_ms,
         ttl_ms=lease.TTL_MS,

@@ -21,10 +21,10 @@ from tests.looking import evidence, rendered
 
 from holdfast import ops
 from holdfast.gather.sources import offset_lines
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import SourceEvidence
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict.restart import STATE_LOST
@@ -51,7 +51,7 @@ def checkpoint(location: Path, plan: str, *, batches: int = 3) -> Path:
     for batch in range(batches):
         path = location / f"offsets/{batch}"
         head = "\n".join(path.read_text().split("\n")[:2])
-        path.write_text("\n".join([head, *(canonical(_offset(one, batch)) for one in plan)]))
+        path.write_text("\n".join([head, *(to_canonical(_offset(one, batch)) for one in plan)]))
     for number, source in enumerate(dict.fromkeys(plan)):
         folder = location / f"sources/{number}"
         if source in _FILES:
@@ -81,7 +81,7 @@ def told(location: Path, plan: str, batch: int) -> None:
     segment.write_text(segment.read_text() + json.dumps(progress) + "\n")
 
 
-def shown(found: Sequence[SourceSeen]) -> list[str]:
+def shown(found: Sequence[SourceEvidence]) -> list[str]:
     """Folder, files and the first line of the same source, of each line."""
     return [
         " ".join(
@@ -169,7 +169,7 @@ def test_a_source_that_is_read_twice_is_told_by_what_is_known_of_its_runs(tmp_pa
     )
     assert f"\nthe same source as 0: {why}\n" in markdown
     assert f"<p>the same source as 0: {why}</p>" in html
-    written = document.of(found)
+    written = document.to_json(found)
     schema = json.loads(
         resources.files("holdfast.report").joinpath("inspect.schema.json").read_text()
     )
@@ -242,7 +242,7 @@ def test_of_lines_that_are_taken_for_one_source_both_readings_are_predicted(tmp_
 def test_a_batch_that_is_asked_for_knows_what_other_entries_tell(tmp_path: Path) -> None:
     """In the first entry all lines are equal."""
     location = checkpoint(tmp_path / "c", "aab")
-    detail = ops.batch_detail(str(location), storage={}, event_log=None, batch=0, after=None)
+    detail = ops.inspect_batch(str(location), storage={}, event_log=None, batch=0, after=None)
     assert shown(detail.sources) == ["0 in1/0", "0 in1/0 =0", "1 in2/0"]
 
 

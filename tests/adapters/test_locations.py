@@ -14,7 +14,7 @@ from holdfast.errors import (
     LocationShared,
     StorageUnavailable,
 )
-from holdfast.model.definition import Continuously, Declared, Job, OutputMode
+from holdfast.model.definition import Continuously, DeclarationSite, Job, OutputMode
 from holdfast.model.ids import BatchId, Generation, JobName
 from holdfast.run.start import locations
 from holdfast.run.start.locations import Base, Identity
@@ -33,13 +33,13 @@ def job(name: str) -> Job:
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=Declared(file="jobs.py", line=1),
+        declared=DeclarationSite(file="jobs.py", line=1),
     )
 
 
 def checked(base: str | Path | None, *names: str, dev: bool = True) -> Base:
     jobs = [job(name) for name in names or (JOB,)]
-    return locations.checked(None if base is None else str(base), "p", jobs, {}, dev=dev)
+    return locations.open_base(None if base is None else str(base), "p", jobs, {}, dev=dev)
 
 
 def checkpoint(folder: Path) -> Path:
@@ -127,13 +127,13 @@ def test_a_base_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_is_read_back(store: Store) -> None:
-    assert locations.identity(store, JOB) is None
+    assert locations.read_identity(store, JOB) is None
     locations.record_identity(store, JOB, IDENTITY)
-    assert locations.identity(store, JOB) == IDENTITY
-    assert locations.identity(store, JobName("other")) is None
+    assert locations.read_identity(store, JOB) == IDENTITY
+    assert locations.read_identity(store, JobName("other")) is None
     later = Identity(location="/elsewhere", generation=Generation(4))
     locations.record_identity(store, JOB, later)
-    assert locations.identity(store, JOB) == later
+    assert locations.read_identity(store, JOB) == later
 
 
 GARBAGE = {
@@ -154,13 +154,13 @@ GARBAGE = {
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
 def test_garbage_is_no_record(store: Store, data: bytes) -> None:
     store.write(f".holdfast/{JOB}/job.json", data)
-    assert locations.identity(store, JOB) is None
+    assert locations.read_identity(store, JOB) is None
 
 
 def test_garbage_that_is_nested_without_end_is_no_record() -> None:
     store = open_store("memory://")
     store.write(f".holdfast/{JOB}/job.json", b"[" * 100_000)
-    assert locations.identity(store, JOB) is None
+    assert locations.read_identity(store, JOB) is None
 
 
 COMMITS = {
@@ -178,7 +178,7 @@ def test_the_last_committed_batch(store: Store, names: list[str], last: int | No
     store.write(f"{JOB}/offsets/77", b"v1\n{}")
     for name in names:
         store.write(f"{JOB}/commits/{name}", b"v1\n{}")
-    found = locations.last_committed(store, JOB)
+    found = locations.find_last_committed(store, JOB)
     assert found == (None if last is None else BatchId(last))
 
 
@@ -192,9 +192,9 @@ def recorded(base: Base) -> Base:
 def test_a_base_made_from_a_date_is_caught(tmp_path: Path) -> None:
     yesterday = recorded(checked(tmp_path / "c-2026-01-01"))
     today = checked(tmp_path / "c-2026-01-02")
-    beside = locations.recorded_beside(today, JOB, {})
+    beside = locations.find_records_beside(today, JOB, {})
     assert beside == {f"the records in `{yesterday.url}`": yesterday.location(JOB)}
-    found = rules.of_record(JOB, today.location(JOB), beside)
+    found = rules.refuse_move(JOB, today.location(JOB), beside)
     assert isinstance(found, LocationMoved)
     assert yesterday.location(JOB) in found.message
 
@@ -202,7 +202,7 @@ def test_a_base_made_from_a_date_is_caught(tmp_path: Path) -> None:
 def test_a_base_of_its_own_is_not(tmp_path: Path) -> None:
     base = recorded(checked(tmp_path / "c"))
     recorded(checked(tmp_path))
-    assert locations.recorded_beside(base, JOB, {}) == {}
+    assert locations.find_records_beside(base, JOB, {}) == {}
 
 
 def test_what_lies_beside_the_base_and_is_no_record(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_what_lies_beside_the_base_and_is_no_record(tmp_path: Path) -> None:
         JobName("other"),
         Identity(location=f"{other.url}/other", generation=Generation(1)),
     )
-    assert locations.recorded_beside(base, JOB, {}) == {}
+    assert locations.find_records_beside(base, JOB, {}) == {}
 
 
 def test_a_copy_beside_the_base_is_no_other_place(tmp_path: Path) -> None:
@@ -226,10 +226,10 @@ def test_a_copy_beside_the_base_is_no_other_place(tmp_path: Path) -> None:
     copy = checked(tmp_path / "c-copy")
     kept = Identity(location=base.location(JOB), generation=Generation(1))
     locations.record_identity(copy.store, JOB, kept)
-    assert locations.recorded_beside(base, JOB, {}) == {}
+    assert locations.find_records_beside(base, JOB, {}) == {}
 
 
 def test_a_base_at_the_top_has_nothing_beside_it() -> None:
     store = open_store("memory://")
     for url in ("/c", "s3://bucket"):
-        assert locations.recorded_beside(Base(url=url, store=store), JOB, {}) == {}
+        assert locations.find_records_beside(Base(url=url, store=store), JOB, {}) == {}

@@ -113,7 +113,7 @@ def test_no_start_is_safe_for_certain_while_state_may_be_lost(
     assert error is not None
     assert (error.condition, error.stage) == (_NO_DELTA, Stage.WRITING)
     assert "whether the query has state" in {one.question for one in found.not_assessed}
-    first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
+    first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
     said = "safe, unless the query keeps state, which is lost: a start runs batch"
     expected = said if judgement is Judgement.SAFE else "undefined: if the query keeps state, batch"
     assert first.startswith(expected)
@@ -138,7 +138,7 @@ def test_a_run_that_shows_no_state_leaves_no_doubt(tmp_path: Path) -> None:
     found = diagnosed(location)
     assert found.restart.otherwise is None
     assert "whether the query has state" not in {one.question for one in found.not_assessed}
-    first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
+    first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
     assert first.startswith("safe: ")
 
 

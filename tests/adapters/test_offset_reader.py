@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import OffsetsUnreadable
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.run.query.batch import OffsetReader
 from holdfast.storage import Folder, open_store
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
-LIFE = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j")
+LIFE = Writer(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j")
 
 
 class Tree:

@@ -17,7 +17,7 @@ from holdfast.errors import (
     SinkUnavailable,
 )
 from holdfast.examples.database import Database
-from holdfast.model.batch import Nothing, Written
+from holdfast.model.batch import NothingWritten, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks.contract import Decision
@@ -29,8 +29,8 @@ def desk(database: Database) -> Desk:
     return Desk(database)
 
 
-def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> Written:
-    return Written(
+def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> WrittenBatch:
+    return WrittenBatch(
         epoch=Epoch(epoch),
         batch=BatchId(batch),
         digest=Digest(f"digest-{batch}"),
@@ -41,11 +41,11 @@ def written(batch: int, *, epoch: int = 1, taken_back: bool = False) -> Written:
 
 def test_batches_are_written_in_order_and_once(desk: Desk) -> None:
     driver = Driver(desk.append())
-    assert driver.sink.last_written() == Nothing(
+    assert driver.sink.last_written() == NothingWritten(
         epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
     )
     driver.start()
-    assert driver.sink.last_written() == Nothing(epoch=Epoch(1), location="/base/j")
+    assert driver.sink.last_written() == NothingWritten(epoch=Epoch(1), location="/base/j")
     assert driver.write(0, ("a", 1, "x"), ("b", 2, None)) is Decision.WRITE
     assert driver.write(0, ("a", 1, "x"), ("b", 2, None)) is Decision.SKIP
     assert driver.write(1) is Decision.WRITE

@@ -89,24 +89,24 @@ def test_a_lease_is_kept_and_given_up(place: Place) -> None:
 
 def test_the_identity_and_the_commit_log_are_read_back(place: Place) -> None:
     url, options = place
-    base = locations.checked(url, "p", (), options, dev=False)
+    base = locations.open_base(url, "p", (), options, dev=False)
     known = locations.Identity(location=base.location(JOB), generation=Generation(3))
-    assert locations.identity(base.store, JOB) is None
+    assert locations.read_identity(base.store, JOB) is None
     locations.record_identity(base.store, JOB, known)
-    assert locations.identity(base.store, JOB) == known
+    assert locations.read_identity(base.store, JOB) == known
     for batch in (8, 9, 10):
         base.store.write(f"{JOB}/commits/{batch}", b"v1\n{}")
-    assert locations.last_committed(base.store, JOB) == BatchId(10)
+    assert locations.find_last_committed(base.store, JOB) == BatchId(10)
 
 
 def test_a_base_beside_the_recorded_one_is_noticed(place: Place) -> None:
     url, options = place
     parent = url.rpartition("/")[0]
-    bases = [locations.checked(f"{parent}/{n}", "p", (), options, dev=False) for n in "ab"]
+    bases = [locations.open_base(f"{parent}/{n}", "p", (), options, dev=False) for n in "ab"]
     for base in bases:
         known = locations.Identity(location=base.location(JOB), generation=Generation(1))
         locations.record_identity(base.store, JOB, known)
-    found = locations.recorded_beside(bases[1], JOB, options)
+    found = locations.find_records_beside(bases[1], JOB, options)
     assert list(found.values()) == [f"{parent}/a/{JOB}"]
 
 

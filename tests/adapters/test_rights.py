@@ -15,14 +15,14 @@ from tests.rights import as_nobody
 from tests.servers import HdfsServer
 
 from holdfast import Pipeline, ops, sinks, sources
-from holdfast.diagnose.check import checked
+from holdfast.diagnose.check import judge
 from holdfast.errors import LocationForbidden
 from holdfast.gather.inventory import snapshot
 from holdfast.gather.locate import resolve
 from holdfast.gather.state import readable_batches
-from holdfast.model.evidence import Committed, Evidence
+from holdfast.model.evidence import BatchStatus, Evidence
 from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
-from holdfast.model.finding import Change, Code, Judgement, NotAssessed
+from holdfast.model.finding import Code, Judgement, NotAssessed, QueryChange
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
@@ -49,7 +49,7 @@ def location(tmp_path: Path) -> Path:
 def seen(location: Path) -> Evidence:
     """The evidence that nobody gets, which every form of the report can show."""
     found = as_nobody(location, lambda: evidence(location))
-    assert not list(problems(document.of(found), SCHEMA, SCHEMA))
+    assert not list(problems(document.to_json(found), SCHEMA, SCHEMA))
     for shown in rendered(found):
         assert DENIED in shown
         assert "restart fails" not in shown
@@ -72,8 +72,8 @@ def test_an_offset_log_without_rights_makes_up_no_batch(location: Path, mode: in
     assert found.source_offsets == forbidden("offsets")
     assert isinstance(found.spark_version, Unknown)
     assert found.timeline == ()
-    assert verdict.of(found).level is Level.CAREFUL
-    assert verdict.of(found).text == (
+    assert verdict.judge(found).level is Level.CAREFUL
+    assert verdict.judge(found).text == (
         "batch 5 is committed, and what is planned is not known: this user may not read `offsets`"
         " (permission denied)"
     )
@@ -88,9 +88,9 @@ def test_a_commit_log_without_rights_makes_up_no_batch(location: Path, mode: int
     assert found.batches.pending == ()
     assert found.unreadable == (forbidden("commits"),)
     assert isinstance(found.source_offsets, Known)
-    assert {one.standing for one in found.timeline} == {Committed.COMMIT_UNREADABLE}
-    assert verdict.of(found).level is Level.CAREFUL
-    assert "whether it is committed is not known" in verdict.of(found).text
+    assert {one.standing for one in found.timeline} == {BatchStatus.COMMIT_UNREADABLE}
+    assert verdict.judge(found).level is Level.CAREFUL
+    assert "whether it is committed is not known" in verdict.judge(found).text
 
 
 @pytest.mark.parametrize("path", ["metadata", "offsets/5", "commits/5"])
@@ -98,8 +98,8 @@ def test_a_file_without_rights_says_nothing_of_a_restart(location: Path, path: s
     (location / path).chmod(0)
     found = seen(location)
     assert found.unreadable == (forbidden(path),)
-    assert verdict.of(found).level is Level.CAREFUL
-    assert verdict.of(found).text == (
+    assert verdict.judge(found).level is Level.CAREFUL
+    assert verdict.judge(found).text == (
         f"at rest: batch 5 is committed, nothing is pending; this user may not read `{path}`"
     )
 
@@ -214,7 +214,7 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         reason = f"this user may not read `{path}` (permission denied)"
         assert found.restart.batch == Unknown(reason=reason)
         assert NotAssessed(question=f"what `{path}` says", reason=reason) in found.not_assessed
-        shown = text.plain(diagnosis.lines(found))
+        shown = text.strip_styles(diagnosis.to_lines(found))
         assert shown.startswith(f"unknown: a start cannot be told: {reason}")
         assert "remove" not in shown
 
@@ -225,7 +225,9 @@ def test_what_may_not_be_read_comes_before_what_is_undefined(location: Path) -> 
     found = as_nobody(location, lambda: diagnosed(location))
     assert Code.CHECKPOINT_COPIED in codes(found)
     assert found.judgement is Judgement.UNKNOWN
-    assert text.plain(diagnosis.lines(found)).startswith("unknown: a start cannot be told: ")
+    assert text.strip_styles(diagnosis.to_lines(found)).startswith(
+        "unknown: a start cannot be told: "
+    )
 
 
 def test_an_old_entry_without_rights_stops_no_prediction(location: Path) -> None:
@@ -244,7 +246,7 @@ def test_a_query_is_not_held_against_half_of_a_checkpoint(location: Path, path: 
         spark_version="4.1.1", sources=(), watermarks=(), operators=(), steps=(), columns=(),
         functions={}, sinks=(), output_mode="append", settings={},
     )  # fmt: skip
-    found = checked("c", Change(evidence=half, new=query))
+    found = judge("c", QueryChange(evidence=half, new=query))
     assert (found.judgement, found.first_start, found.findings) == (Judgement.UNKNOWN, False, ())
     assert path in found.not_assessed[0].reason
 
@@ -253,7 +255,7 @@ def test_a_folder_that_no_source_of_the_query_has_hides_nothing(location: Path) 
     (location / "sources/old-copy").mkdir(mode=LOCKED)
     found = as_nobody(location, lambda: evidence(location))
     assert "sources/old-copy" in {one.path for one in found.unreadable}
-    assert unread_files.files(found) == ()
+    assert unread_files.find(found) == ()
 
 
 def test_a_job_does_not_start_where_its_driver_may_not_read(location: Path) -> None:
@@ -263,16 +265,18 @@ def test_a_job_does_not_start_where_its_driver_may_not_read(location: Path) -> N
     (location / "state/0/1").chmod(LOCKED)
     half = as_nobody(location, lambda: evidence(location))
     with pytest.raises(LocationForbidden, match="job `j`, found `state/0/1`: permission denied"):
-        preflight.of_checkpoint(pipeline.jobs[0], half, {}, {}, frozenset())
+        preflight.require_safe_checkpoint(pipeline.jobs[0], half, {}, {}, frozenset())
 
 
 @pytest.mark.parametrize("path", ["offsets", "commits", "state", "state/0", "state/0/1"])
 def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
-    asked = readable_batches.Asked(location=str(location), operator=0, batch=None, changes=None)
+    asked = readable_batches.StateRequest(
+        location=str(location), operator=0, batch=None, changes=None
+    )
 
     def look() -> None:
-        found = resolve.checkpoint_at(str(location), {})
-        readable_batches.require_listed(asked, snapshot.folded(found.place.reader, found.top))
+        found = resolve.find_checkpoint(str(location), {})
+        readable_batches.require_listed(asked, snapshot.take(found.place.reader, found.top))
 
     (location / path).chmod(LOCKED)
     with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):
@@ -282,7 +286,7 @@ def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
 def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
     (location / "offsets").chmod(LOCKED)
     asked = partial(
-        ops.batch_detail, str(location), storage={}, event_log=None, batch=5, after=None
+        ops.inspect_batch, str(location), storage={}, event_log=None, batch=5, after=None
     )
     with pytest.raises(LocationForbidden, match="expected to list `offsets`, found: permission"):
         as_nobody(location, asked)

@@ -22,7 +22,7 @@ from holdfast.gather.history.events import EventLog
 from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
-from holdfast.model.finding import Code, Judgement, Seen
+from holdfast.model.finding import Code, Judgement, RuleInput
 from holdfast.predict import restart
 from holdfast.storage import (
     Children,
@@ -124,13 +124,13 @@ class Meanwhile:
 
 def looked(
     location: Path, reader: Reader, event_log: EventLog | None = None
-) -> tuple[Evidence, evidence.Place]:
-    place = evidence.Place(
+) -> tuple[Evidence, evidence.CheckpointPlace]:
+    place = evidence.CheckpointPlace(
         url=str(location), name=location.name, reader=reader, beside=None, storage={}
     )
     top = reader.children("")
     assert isinstance(top, Children)
-    return evidence.evidence(place, top, event_log=event_log, now_ms=NOW_MS), place
+    return evidence.collect(place, top, event_log=event_log, now_ms=NOW_MS), place
 
 
 @pytest.mark.parametrize("kept", [2, 5, 100])
@@ -150,10 +150,10 @@ def test_a_running_query_is_seen_at_one_moment(tmp_path: Path, kept: int, every:
         assert batches.last_planned is not None
         assert batches.last_planned >= last
         last = batches.last_planned
-        how = restart.starting(found, None, asynchronous=False)
-        around = surroundings.seen(place, found, surroundings.Wishes(kafka="", asked={}))
-        told = diagnosis.diagnosed(
-            Seen(evidence=found, restart=restart.predicted(found, how), surroundings=around)
+        how = restart.choose_start(found, None, asynchronous=False)
+        around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
+        told = diagnosis.diagnose(
+            RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
         )
         assert {one.code for one in told.findings} <= _HEALTHY
         if found.unreadable:
@@ -186,8 +186,8 @@ def test_a_query_that_begins_while_it_is_looked_at(tmp_path: Path) -> None:
         query = Query(location, kept=100)
         reader = Meanwhile(open_reader(str(location)), at, query.step)
         found, _ = looked(location, reader)
-        how = restart.starting(found, None, asynchronous=False)
-        assert restart.predicted(found, how).error is None
+        how = restart.choose_start(found, None, asynchronous=False)
+        assert restart.predict(found, how).error is None
 
 
 def test_an_event_log_tells_as_much_at_a_second_look(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_an_event_log_tells_as_much_at_a_second_look(tmp_path: Path) -> None:
             files.write(location, planned=30, committed=30, first=20)
 
     reader = Meanwhile(open_reader(str(location)), 1, replaced)
-    found, _ = looked(location, reader, event_logs.at(str(log), {}))
+    found, _ = looked(location, reader, event_logs.open_at(str(log), {}))
     assert found.batches.last_planned == 29
     assert isinstance(found.spark_version, Known)
     assert found.spark_version.value == "4.1.1"

@@ -14,7 +14,7 @@ from holdfast.gather.locate import search
 from holdfast.model.evidence import Checkpoints
 from holdfast.model.fact import UnreadableFile
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
-from holdfast.storage.reader import Read
+from holdfast.storage.reader import ReadResult
 
 
 def listed(folder: Path) -> Checkpoints:
@@ -49,16 +49,16 @@ class Counted:
         """Every file below the folders."""
         return self.reader.walk(folders)
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces."""
         return self.reader.read(pieces)
 
 
-def searched(folder: Path, most: int) -> tuple[search.Below, list[str]]:
+def searched(folder: Path, most: int) -> tuple[search.SearchResult, list[str]]:
     reader = Counted(open_reader(str(folder)))
     top = reader.children("")
     assert isinstance(top, Children)
-    return search.below(reader, top, above=folder.name, most=most), reader.folders[1:]
+    return search.find_checkpoints(reader, top, above=folder.name, most=most), reader.folders[1:]
 
 
 def made(folder: Path, *paths: str) -> Path:

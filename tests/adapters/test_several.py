@@ -13,17 +13,17 @@ from tests.golden import golden
 from tests.looking import NOW_MS, evidence
 
 from holdfast import ops
-from holdfast.gather.inventory.tree import Told, unheard
+from holdfast.gather.inventory.tree import OnProgress, ignore_progress
 from holdfast.gather.locate import many
 from holdfast.gather.locate.resolve import Checkpoint, FolderOfCheckpoints
 from holdfast.model.evidence import Checkpoints
 from holdfast.model.verdict import Level
 from holdfast.report import verdict
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
-from holdfast.storage.reader import Read
+from holdfast.storage.reader import ReadResult
 
 
-def rows(folder: Path, told: Told = unheard) -> Checkpoints:
+def rows(folder: Path, told: OnProgress = ignore_progress) -> Checkpoints:
     found = ops.inspect(str(folder), storage={}, event_log=None, now_ms=NOW_MS, told=told)
     assert isinstance(found, Checkpoints)
     return found
@@ -42,7 +42,7 @@ def test_a_row_says_what_is_said_of_the_checkpoint_alone(tmp_path: Path) -> None
                 (copy / path).touch()
     found = rows(tmp_path).rows
     assert len(found) == 2 * len(paths)
-    assert list(found) == [verdict.row(evidence(row.location)) for row in found]
+    assert list(found) == [verdict.make_row(evidence(row.location)) for row in found]
     assert {row.verdict.level for row in found} == set(Level)
 
 
@@ -88,7 +88,7 @@ class Slow:
         """Every file below the folders."""
         return self.reader.walk(folders)
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces."""
         return self.reader.read(pieces)
 
@@ -101,8 +101,10 @@ def test_on_remote_storage_several_are_looked_at_together(tmp_path: Path) -> Non
     slow = Slow(open_reader(str(tmp_path)))
     folder = FolderOfCheckpoints(url="s3://bucket/base", reader=slow, found=names, refused=())
 
-    def look(one: Checkpoint, _: Told) -> str:
+    def look(one: Checkpoint, _: OnProgress) -> str:
         return one.place.name
 
-    assert list(many.each(folder, {}, look, unheard)) == [n for n in names if n != "c07"]
+    assert list(many.look_at_each(folder, {}, look, ignore_progress)) == [
+        n for n in names if n != "c07"
+    ]
     assert 1 < slow.most <= many.TOGETHER

@@ -9,7 +9,7 @@ from tests.diagnosing import codes, diagnosed
 from tests.golden import golden
 from tests.looking import evidence
 
-from holdfast.gather.inventory.folders import Store
+from holdfast.gather.inventory.folders import StoreFiles
 from holdfast.gather.state import snapshots, stores
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
@@ -134,9 +134,9 @@ def test_it_is_told_how_many_snapshots_were_opened(tmp_path: Path) -> None:
 def test_files_that_came_after_the_listing_are_looked_for_once_more(tmp_path: Path) -> None:
     location = copied("4.2", "aggregate-rocksdb", tmp_path / "c")
     reader = open_reader(str(location), {})
-    one = snapshots.Zip(key=(0, 0, "default"), version=6, newest=True)
+    one = snapshots.SnapshotZip(key=(0, 0, "default"), version=6, newest=True)
     data = (location / "state/0/0/6.zip").read_bytes()
-    opened, before_them = stores.Opened(), Store()
+    opened, before_them = stores.OpenedSnapshots(), StoreFiles()
     snapshots.take(opened, reader, "state/0/0/6.zip", one, before_them, data)
     assert (opened.damaged, opened.unreadable) == ({}, {})
     shutil.rmtree(location / "state/0/0/SSTs")

@@ -14,7 +14,7 @@ from tests.json_schema import problems
 from tests.looking import evidence, rendered
 
 from holdfast.gather.history import runs
-from holdfast.gather.inventory.folders import Source
+from holdfast.gather.inventory.folders import SourceFolder
 from holdfast.gather.sources import taken_files
 from holdfast.model.fact import Known, UnreadableFile
 from holdfast.model.finding import Code, Judgement
@@ -258,13 +258,13 @@ class Reading:
         entries: Sequence[int],
         compacts: Sequence[int],
         wanted: range,
-        bounds: taken_files.Bounds,
-    ) -> taken_files.Taken:
+        bounds: taken_files.ReadBounds,
+    ) -> taken_files.TakenFiles:
         """The files of some log offsets of source 0."""
-        log = Source()
+        log = SourceFolder()
         log.entries.add(list(entries))
         log.compacts.add(list(compacts))
-        return taken_files.taken(self, ("0", log), wanted, bounds, self.unreadable)
+        return taken_files.read(self, ("0", log), wanted, bounds, self.unreadable)
 
     def children(self, folder: str) -> Children | Missing | Refused:
         """What lies directly in a folder."""

@@ -61,10 +61,10 @@ _CHANGES: dict[str, Callable[[Path], None]] = {
 
 def _require_worst(location: Path) -> Diagnosis:
     """Hold the verdict against that of every possible version, one by one."""
-    place = resolve.checkpoint_at(str(location), {}).place
+    place = resolve.find_checkpoint(str(location), {}).place
     seen = evidence(location)
-    around = surroundings.seen(place, seen, surroundings.Wishes(kafka="", asked={}))
-    starts = restart.candidates(seen, None, asynchronous=False)
+    around = surroundings.collect(place, seen, surroundings.LookupOptions(kafka="", asked={}))
+    starts = restart.list_candidates(seen, None, asynchronous=False)
     by_version = {how.spark: judged.diagnose_worst(seen, [how], around) for how in starts}
     found = judged.diagnose_worst(seen, starts, around)
     assert found.judgement is max((one.judgement for one in by_version.values()), key=_RANKS.index)
@@ -78,8 +78,8 @@ def _require_worst(location: Path) -> Diagnosis:
     for one in outcomes:
         assert {by_version[v].judgement for v in one.sparks} == {one.judgement}
         assert {v in failing for v in one.sparks} == {one.restart.error is not None}
-    first = "".join(part.text for part in next(iter(diagnosis.lines(found))))
-    assert f" with Spark {version.spelled(found.sparks)}: " in first
+    first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
+    assert f" with Spark {version.format_versions(found.sparks)}: " in first
     return found
 
 
@@ -103,7 +103,7 @@ def _not_begun(folder: Path) -> Path:
 def test_a_start_that_only_some_versions_refuse(tmp_path: Path) -> None:
     found = _require_worst(_not_begun(tmp_path))
     assert found.sparks == (SparkVersion(4, 1), SparkVersion(4, 2), SparkVersion(4, 3))
-    lines = ["".join(part.text for part in line) for line in diagnosis.lines(found)]
+    lines = ["".join(part.text for part in line) for line in diagnosis.to_lines(found)]
     assert lines[0].startswith("unsafe with Spark 4.1 or later: a start fails before anything")
     assert lines[1].startswith("undefined with Spark 3.5 to 4.0: ")
 
@@ -117,12 +117,12 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
         own = '"conf":{"spark.databricks.delta.preview.enabled":"true",'
         entry.write_text(entry.read_text().replace('"conf":{', own))
     found = _require_worst(location)
-    assert version.spelled(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
+    assert version.format_versions(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
     assert found.restart.starting.chosen == "the worst of 3.5 or later, which may start it"
 
 
 def test_inspect_names_the_versions_that_fail(tmp_path: Path) -> None:
-    said = verdict.of(evidence(_not_begun(tmp_path)))
+    said = verdict.judge(evidence(_not_begun(tmp_path)))
     assert said.level is Level.BAD
     assert "a start of Spark 4.1 or later fails" in said.text
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.model.batch import Batch, Life, Standing
+from holdfast.model.batch import Batch, SinkPosition, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 
-LIFE = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/c/j")
+LIFE = Writer(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/c/j")
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["batch", "edit", "rewind", "crash before", "crash after"]),
@@ -35,7 +35,7 @@ class Sink:
 
     def write(self, batch: Batch, start: int, end: int) -> None:
         last = len(self.ends) - 1
-        standing = Standing(
+        standing = SinkPosition(
             epoch=LIFE.epoch,
             batch=BatchId(last) if self.ends else None,
             ended={"0": self.ends[-1]} if self.ends else Unknown(reason="no batch"),

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, Writer
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName
 from holdfast.run.query.batch import OffsetReader
 from holdfast.storage import open_store
@@ -23,8 +23,8 @@ FILES: st.SearchStrategy[Files] = st.lists(
 ).map(tuple)
 
 
-def life(epoch: int) -> Life:
-    return Life(
+def life(epoch: int) -> Writer:
+    return Writer(
         job=JobName("j"), generation=Generation(0), epoch=Epoch(epoch), location="memory://j"
     )
 

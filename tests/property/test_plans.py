@@ -55,6 +55,6 @@ def test_any_json_is_a_fingerprint_or_none(value: Json) -> None:
 @given(_PLANS, _JSON)
 def test_any_json_is_a_plan_or_none(listed: list[dict[str, object]], fact: Json) -> None:
     facts = {number: {"options": fact, "stored": fact, "key_types": fact} for number in range(4)}
-    found = plan.decoded(listed, facts, append=True)  # type: ignore[arg-type]
-    assert isinstance(found, plan.Plan)
-    assert plan.operators(found, found) == found.operators
+    found = plan.decode(listed, facts, append=True)  # type: ignore[arg-type]
+    assert isinstance(found, plan.QueryPlan)
+    assert plan.merge_operators(found, found) == found.operators

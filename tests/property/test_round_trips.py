@@ -36,7 +36,7 @@ from holdfast.model.fingerprint import (
 from holdfast.model.ids import Epoch, JobName
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset
-from holdfast.model.source_offset import Change, FileOffset, KafkaOffset, TopicPartition
+from holdfast.model.source_offset import FileOffset, KafkaOffset, Movement, TopicPartition
 
 TEXT = st.text(st.characters(codec="utf-8"))
 COUNTS = st.integers(0, (1 << 63) - 1)
@@ -80,7 +80,7 @@ def test_an_offset_entry_decodes_to_itself(
             SourceOffset(
                 source=name,
                 offset=offset,  # type: ignore[arg-type]
-                respelt=bool(space and isinstance(offset, dict | list) and offset),
+                respelled=bool(space and isinstance(offset, dict | list) and offset),
             )
             for name, offset in sources.items()
         ),
@@ -186,12 +186,12 @@ def test_a_hadoop_checksum_agrees_with_its_file_alone(
 ) -> None:
     found = checksum.decode_hadoop(formats.hadoop_crc(data, width))
     assert isinstance(found, HadoopChecksum)
-    assert checksum.agrees(found, data)
-    assert not checksum.agrees(found, data + b"x" * width)
+    assert checksum.matches(found, data)
+    assert not checksum.matches(found, data + b"x" * width)
     if data:
         at = draw.draw(st.integers(0, len(data) - 1))
         other = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        assert not checksum.agrees(found, other)
+        assert not checksum.matches(found, other)
 
 
 @given(COUNTS, COUNTS, COUNTS, NAMES, st.uuids(), st.sampled_from(["delta", "snapshot", "zip"]))
@@ -223,17 +223,17 @@ def test_between_two_kafka_offsets_every_partition_is_told(
     old, new = source_offset.decode(start), source_offset.decode(end)
     assert isinstance(old, KafkaOffset)
     assert isinstance(new, KafkaOffset)
-    found = {one.partition: one for one in source_offset.between(old, new).partitions}
+    found = {one.partition: one for one in source_offset.compute_consumed(old, new).partitions}
     for topic, partition in old.partitions.keys() | new.partitions.keys():
         at = TopicPartition(topic, partition)
         change = found.pop(f"{topic}-{partition}")
         before, after = old.partitions.get(at), new.partitions.get(at)
         if before is None or after is None:
-            assert change.change is (Change.APPEARED if before is None else Change.VANISHED)
+            assert change.change is (Movement.APPEARED if before is None else Movement.VANISHED)
         elif before <= after:
             assert change.count == after - before
         else:
-            assert change.change is Change.WENT_BACK
+            assert change.change is Movement.WENT_BACK
     assert not found
 
 
@@ -241,7 +241,7 @@ def test_between_two_kafka_offsets_every_partition_is_told(
 def test_the_first_batch_of_a_file_source_begins_before_its_log(log_offset: int) -> None:
     nothing, end = source_offset.decode(None), source_offset.decode({"logOffset": log_offset})
     assert isinstance(end, FileOffset)
-    assert source_offset.between(nothing, end).total == log_offset + 1
+    assert source_offset.compute_consumed(nothing, end).total == log_offset + 1
 
 
 LEASES = st.builds(

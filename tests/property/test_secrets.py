@@ -25,8 +25,8 @@ AROUND = st.sampled_from(["", "Caused by: x.SQLException: ", "  at ", "error: `"
 def test_a_secret_in_any_shape_is_taken_out(secret: str, shape: str, before: str) -> None:
     text = f"{before}{shape.replace('@@', secret, 1)}"
     assert secret not in redact.text(text)
-    assert secret not in error_line.shortened(f"java.lang.Error: x\n{text}\n\tat y")
-    assert secret not in error_line.line(text)
+    assert secret not in error_line.shorten(f"java.lang.Error: x\n{text}\n\tat y")
+    assert secret not in error_line.extract(text)
 
 
 @given(secret=SECRETS, shape=st.sampled_from([*URLS, *PATHS, *TEXTS]))

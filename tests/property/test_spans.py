@@ -63,7 +63,7 @@ def test_a_version_is_restorable_if_a_replay_reaches_it(
     held, later = Spans(), Spans()
     held.add([number + 1 for number in snapshots])
     later.add([number + 1 for number in changes])
-    found = members(spans.restorable(tuple(held), tuple(later)))
+    found = members(spans.find_restorable(tuple(held), tuple(later)))
     reached = {0, *(number + 1 for number in snapshots)}
     for version in range(1, 63):
         if version - 1 in reached and version in {number + 1 for number in changes}:
@@ -79,4 +79,4 @@ def test_what_is_common_is_in_every_part(parts: list[list[int]]) -> None:
         one.add(list(part))
         held.append(tuple(one))
     expected = set.intersection(*(set(part) for part in parts))
-    assert members(spans.common(held)) == expected
+    assert members(spans.intersect(held)) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks.batch_size import SMALL_BYTES, SMALL_ROWS, BatchSize, Verdict
@@ -24,7 +24,7 @@ class Plan:
 
 
 def batch(expected: int | None) -> Batch:
-    life = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/c")
+    life = Writer(job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/c")
     return Batch(
         life=life,
         id=BatchId(0),

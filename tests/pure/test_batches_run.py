@@ -46,5 +46,5 @@ class Query:
 def test_the_newest_batch_that_ran(
     reported: list[dict[str, Any]], known: int, newest: int | None, then: int
 ) -> None:
-    found, now = batches_run.newest(Query(reported), known)  # type: ignore[arg-type]
+    found, now = batches_run.find_newest(Query(reported), known)  # type: ignore[arg-type]
     assert (found and found["batchId"], now) == (newest, then)

@@ -216,7 +216,7 @@ def test_checksums() -> None:
     # What Hadoop wrote beside `commits/0` of an ordinary query, byte for byte.
     hadoop = checksum.decode_hadoop(bytes.fromhex("6372630000000200f32abfdd"))
     assert isinstance(hadoop, HadoopChecksum)
-    assert checksum.agrees(hadoop, b'v1\n{"nextBatchWatermarkMs":0}')
+    assert checksum.matches(hadoop, b'v1\n{"nextBatchWatermarkMs":0}')
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ from holdfast.report.terminal import columns, table, text
     ],
 )
 def test_the_columns_of_a_text(shown: str, width: int) -> None:
-    assert columns.width(shown) == width
-    assert columns.left(shown, 10) == shown + " " * (10 - width)
-    assert columns.right(shown, 10) == " " * (10 - width) + shown
+    assert columns.measure(shown) == width
+    assert columns.align_left(shown, 10) == shown + " " * (10 - width)
+    assert columns.align_right(shown, 10) == " " * (10 - width) + shown
 
 
 def test_a_table_with_wide_letters_is_aligned() -> None:
-    shown = text.plain(
-        table.lines(["key", "count"], [["漢字", "1"], ["ab", "2"], ["e\u0301", "3"]])
+    shown = text.strip_styles(
+        table.to_lines(["key", "count"], [["漢字", "1"], ["ab", "2"], ["e\u0301", "3"]])
     )
     assert shown.splitlines() == ["key   count", "漢字  1", "ab    2", "e\u0301     3"]

@@ -16,7 +16,7 @@ from holdfast.errors import (
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.model.batch import Batch, Ends, Life, Standing
+from holdfast.model.batch import Batch, EndOffsets, SinkPosition, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
 from holdfast.sinks import contract
@@ -30,7 +30,7 @@ LOST = Unknown(reason="the log was cleaned")
 
 def batch(number: int) -> Batch:
     return Batch(
-        life=Life(job=JobName("ingest"), generation=Generation(1), epoch=EPOCH, location="/c/i"),
+        life=Writer(job=JobName("ingest"), generation=Generation(1), epoch=EPOCH, location="/c/i"),
         id=BatchId(number),
         digest=SAME,
         offsets=[],
@@ -38,8 +38,8 @@ def batch(number: int) -> Batch:
     )
 
 
-def standing(epoch: int, number: int | None) -> Standing:
-    return Standing(epoch=Epoch(epoch), batch=None if number is None else BatchId(number))
+def standing(epoch: int, number: int | None) -> SinkPosition:
+    return SinkPosition(epoch=Epoch(epoch), batch=None if number is None else BatchId(number))
 
 
 def not_asked(number: BatchId) -> Digest | Unknown:
@@ -81,7 +81,7 @@ REFUSED_UNASKED = {
     ("number", "stands", "decision"), WITHOUT_RECALL.values(), ids=WITHOUT_RECALL
 )
 def test_a_new_batch_is_written_without_reading_history(
-    number: int, stands: Standing, decision: Decision
+    number: int, stands: SinkPosition, decision: Decision
 ) -> None:
     assert contract.decide(batch(number), stands, not_asked) is decision
 
@@ -90,7 +90,10 @@ def test_a_new_batch_is_written_without_reading_history(
     ("number", "stands", "digest", "outcome"), WITH_RECALL.values(), ids=WITH_RECALL
 )
 def test_a_batch_that_was_written_is_told_by_its_digest(
-    number: int, stands: Standing, digest: Digest | Unknown, outcome: Decision | type[HoldfastError]
+    number: int,
+    stands: SinkPosition,
+    digest: Digest | Unknown,
+    outcome: Decision | type[HoldfastError],
 ) -> None:
     asked: list[int] = []
 
@@ -110,7 +113,7 @@ def test_a_batch_that_was_written_is_told_by_its_digest(
     ("number", "stands", "refusal"), REFUSED_UNASKED.values(), ids=REFUSED_UNASKED
 )
 def test_what_is_refused_without_reading_history(
-    number: int, stands: Standing, refusal: type[HoldfastError]
+    number: int, stands: SinkPosition, refusal: type[HoldfastError]
 ) -> None:
     with pytest.raises(refusal, match="job `ingest`"):
         contract.decide(batch(number), stands, not_asked)
@@ -155,14 +158,14 @@ def test_what_sparks_writer_would_not_do(said: str, kind: type[HoldfastError]) -
     assert "x.scala" not in found.message
 
 
-CONTINUOUS: dict[str, tuple[Ends, Ends]] = {
+CONTINUOUS: dict[str, tuple[EndOffsets, EndOffsets]] = {
     "the same": ({"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5, "1": 7}}}),
     "keys in another order": ({"0": {"a": 1, "b": 2}}, {"0": {"b": 2, "a": 1}}),
     "numbers in another spelling": ({"0": 1e22, "1": 3.0}, {"0": 10**22, "1": 3}),
     "no source has an offset": ({}, {}),
     "a text": ({"0": "abc"}, {"0": "abc"}),
 }
-BROKEN: dict[str, tuple[Ends, Ends, str]] = {
+BROKEN: dict[str, tuple[EndOffsets, EndOffsets, str]] = {
     "rows would be lost": ({"0": 5}, {"0": 6}, "source `0` ended at `5`, found `6`"),
     "rows would be written twice": ({"0": 5}, {"0": 4}, "source `0` ended at `5`, found `4`"),
     "one source of two": ({"0": 5, "1": 9}, {"0": 5, "1": 8}, "source `1` ended at `9`"),
@@ -179,7 +182,7 @@ BROKEN: dict[str, tuple[Ends, Ends, str]] = {
 }  # fmt: skip
 
 
-def after(ended: Ends | Unknown) -> Standing:
+def after(ended: EndOffsets | Unknown) -> SinkPosition:
     return replace(standing(4, 7), ended=ended)
 
 

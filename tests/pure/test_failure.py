@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import OffsetsUnreadable, QueryFailed
-from holdfast.model.definition import AvailableNow, Declared, Job, OutputMode
+from holdfast.model.definition import AvailableNow, DeclarationSite, Job, OutputMode
 from holdfast.model.ids import JobName
 from holdfast.run.query import failure
 
@@ -15,7 +15,7 @@ _JOB = Job(
     trigger=AvailableNow(),
     output_mode=OutputMode.APPEND,
     settings={},
-    declared=Declared(file="orders.py", line=1),
+    declared=DeclarationSite(file="orders.py", line=1),
 )
 _IN_A_WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -45,18 +45,21 @@ Caused by: java.net.ConnectException: Connection refused
 def test_the_line_that_says_most_is_told_whole(
     error: Exception, inner: Exception | None, said: str
 ) -> None:
-    assert failure.explained(_JOB, error, inner).error.message.endswith(f": {said}")
+    assert failure.explain(_JOB, error, inner).error.message.endswith(f": {said}")
 
 
 def test_it_is_told_of_the_job_that_failed() -> None:
-    with pytest.raises(QueryFailed, match="expected job `orders` to run"), failure.telling(_JOB):
+    with (
+        pytest.raises(QueryFailed, match="expected job `orders` to run"),
+        failure.translate_errors(_JOB),
+    ):
         raise KeyError("amount")
 
 
 @pytest.mark.parametrize("before", [0, 200])
 def test_no_secret_is_told_while_a_failed_job_is_tried_again(before: int) -> None:
     url = f"{'x' * before} jdbc:mariadb://db/shop?user=shop&password={'hunter2' * 9}"
-    said = failure.explained(_JOB, Exception("Query failed"), OSError(f"no answer of {url}"))
+    said = failure.explain(_JOB, Exception("Query failed"), OSError(f"no answer of {url}"))
     assert "OSError: no answer of" in said.error.message
     assert "hunter2" not in said.error.message
 
@@ -84,8 +87,8 @@ class _Captured(Exception):
 )
 def test_what_may_pass_is_tried_again_whatever_its_text_says(said: str) -> None:
     failed = _Captured(f"[STREAM_FAILED] terminated with exception: {said}", _Captured(said))
-    assert failure.explained(_JOB, failed, None).curable
-    assert failure.explained(_JOB, Exception("failed"), failed).curable
+    assert failure.explain(_JOB, failed, None).curable
+    assert failure.explain(_JOB, Exception("failed"), failed).curable
 
 
 @pytest.mark.parametrize(
@@ -101,14 +104,14 @@ def test_what_may_pass_is_tried_again_whatever_its_text_says(said: str) -> None:
 def test_what_spark_names_as_lasting_is_not_tried_again(name: str) -> None:
     cause = _Captured(f"org.apache.spark.SparkException: [{name}] It is so.")
     failed = _Captured("[STREAM_FAILED] Query terminated", _Captured("java.lang.Error: x", cause))
-    assert not failure.explained(_JOB, failed, None).curable
+    assert not failure.explain(_JOB, failed, None).curable
 
 
 @pytest.mark.parametrize("error", [TypeError("flaky"), KeyError("k"), NameError("n")])
 def test_an_error_of_python_is_tried_again(error: Exception) -> None:
-    assert failure.explained(_JOB, Exception("Query failed"), error).curable
+    assert failure.explain(_JOB, Exception("Query failed"), error).curable
 
 
 def test_an_offset_entry_that_is_not_there_is_cured_by_a_restart() -> None:
     missing = OffsetsUnreadable("expected offsets/3, found none", hint="")
-    assert failure.explained(_JOB, Exception("Query failed"), missing).curable
+    assert failure.explain(_JOB, Exception("Query failed"), missing).curable

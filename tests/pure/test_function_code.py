@@ -7,7 +7,7 @@ from holdfast.run.query import fingerprint
 
 
 def told(called: object) -> list[str]:
-    return list(fingerprint._code(called, set()))  # noqa: SLF001  what a worker gets is not had here
+    return list(fingerprint._dump_value(called, set()))  # noqa: SLF001  what a worker gets is not had here
 
 
 class Times:

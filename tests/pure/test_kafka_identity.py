@@ -14,17 +14,17 @@ from holdfast.diagnose import check
 from holdfast.diagnose.rules.sources import topics
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, RuleInput, Severity
 from holdfast.model.fingerprint import (
     NOT_IDENTIFIED,
     Fingerprint,
     KafkaIdentity,
     PlanSource,
-    identity,
+    make_identity,
 )
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.surroundings import KafkaSeen, Surroundings
+from holdfast.model.surroundings import KafkaCluster, Surroundings
 from holdfast.predict import restart
 
 HERE = KafkaIdentity(cluster="a", topics={"orders": "1", "bills": "2"})
@@ -64,7 +64,7 @@ def looked(folder: Path, plan: Fingerprint | None = PLAN) -> Evidence:
 
 
 def changed(seen: Evidence, *sources: PlanSource) -> tuple[Told, list[NotAssessed]]:
-    found = check.checked("orders", Change(evidence=seen, new=of(*sources)))
+    found = check.judge("orders", QueryChange(evidence=seen, new=of(*sources)))
     ours = [one for one in found.not_assessed if "has read from so far" in one.question]
     return {(one.code, one.severity) for one in found.findings}, ours
 
@@ -126,14 +126,14 @@ def test_where_nothing_was_read_no_offset_is_of_another_topic(tmp_path: Path) ->
 
 def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tuple[Told, set[str]]:
     """What is found where a cluster of these ids has offsets up to an end."""
-    how = restart.starting(seen, SparkVersion(4, 1), asynchronous=False)
+    how = restart.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
     both = [TopicPartition("orders", number) for number in (0, 1)]
     around = Surroundings(
         ephemeral="",
         files_gone=(),
         same_query=(),
         delta={},
-        kafka=KafkaSeen(
+        kafka=KafkaCluster(
             servers="a:9092",
             first=dict.fromkeys(both, 0),
             next=dict.fromkeys(both, end),
@@ -142,8 +142,8 @@ def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tu
         asked={},
         landing={},
     )
-    whole = Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
-    answers = list(topics.asked(whole))
+    whole = RuleInput(evidence=seen, restart=restart.predict(seen, how), surroundings=around)
+    answers = list(topics.evaluate(whole))
     return (
         {(one.code, one.severity) for one in answers if isinstance(one, Finding)},
         {one.reason for one in answers if isinstance(one, NotAssessed)},
@@ -195,5 +195,5 @@ def test_the_cluster_of_another_source_is_no_other_cluster(tmp_path: Path) -> No
 def test_what_old_brokers_do_not_tell_is_no_id(
     cluster: str, topics: Mapping[str, str], expected: Mapping[str, str] | None
 ) -> None:
-    found = identity(cluster, topics)
+    found = make_identity(cluster, topics)
     assert (found.topics if isinstance(found, KafkaIdentity) else None) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.model.batch import ledger_key
+from holdfast.model.batch import make_ledger_key
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.delta import ledger
 
@@ -34,5 +34,5 @@ def test_eight_million_drivers_fit_into_deltas_signed_long() -> None:
 
 
 def test_the_key_is_job_generation_and_output() -> None:
-    key = ledger_key(JobName("j"), Generation(2), OutputName("raw"))
+    key = make_ledger_key(JobName("j"), Generation(2), OutputName("raw"))
     assert key == "holdfast/j/2/raw"

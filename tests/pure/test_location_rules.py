@@ -14,8 +14,8 @@ from holdfast.errors import (
     LocationShared,
     SinkBehind,
 )
-from holdfast.model.batch import LastWritten, Nothing, Written
-from holdfast.model.definition import Continuously, Declared, Job, OutputMode
+from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
+from holdfast.model.definition import Continuously, DeclarationSite, Job, OutputMode
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, JobName, OutputName
 
@@ -31,7 +31,7 @@ def job(name: str, line: int = 1) -> Job:
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=Declared(file="jobs.py", line=line),
+        declared=DeclarationSite(file="jobs.py", line=line),
     )
 
 
@@ -53,7 +53,7 @@ def facts(
 
 @pytest.mark.parametrize("name", ["a", "7", "sensor-raw-ingest", "a.b_c-D", "a..b", LONGEST])
 def test_names_that_are_folder_names_everywhere(name: str) -> None:
-    assert locations.of_name(name) is None
+    assert locations.refuse_name(name) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_names_that_are_folder_names_everywhere(name: str) -> None:
     ],
 )
 def test_names_that_are_not(name: str) -> None:
-    found = locations.of_name(name)
+    found = locations.refuse_name(name)
     assert isinstance(found, JobNameInvalid)
     assert f"found `{name[:200]}`" in found.message
     assert len(found.message) < 500
@@ -100,25 +100,25 @@ def test_names_that_are_not(name: str) -> None:
 
 @pytest.mark.parametrize("base", [None, "", "  "])
 def test_no_base(base: str | None) -> None:
-    found = locations.of_base(base, "sensors")
+    found = locations.refuse_missing_base(base, "sensors")
     assert isinstance(found, BaseMissing)
     assert "pipeline `sensors`" in found.message
 
 
 def test_a_base() -> None:
-    assert locations.of_base("/data", "sensors") is None
+    assert locations.refuse_missing_base("/data", "sensors") is None
 
 
 def test_jobs_beside_one_another() -> None:
     beside = [(job("a"), "/c/a"), (job("ab"), "/c/ab"), (job("a-b"), "/c/a-b")]
-    assert locations.of_jobs(beside) is None
-    assert locations.of_jobs([]) is None
+    assert locations.refuse_overlap(beside) is None
+    assert locations.refuse_overlap([]) is None
 
 
 @pytest.mark.parametrize(("one", "other"), [("/c/a", "/c/a"), ("/c/Ingest", "/c/ingest")])
 def test_two_jobs_on_one_location(one: str, other: str) -> None:
     """Letter case does not tell two folders apart on every disk."""
-    found = locations.of_jobs([(job("x"), "/c/x"), (job("a", 3), one), (job("b", 9), other)])
+    found = locations.refuse_overlap([(job("x"), "/c/x"), (job("a", 3), one), (job("b", 9), other)])
     assert isinstance(found, LocationShared)
     assert "`a` (jobs.py:3) and `b` (jobs.py:9)" in found.message
     assert other in found.message
@@ -128,17 +128,17 @@ def test_two_jobs_on_one_location(one: str, other: str) -> None:
     ("one", "other"), [("/c/a", "/c/a/b"), ("/c/a/b", "/c/a"), ("/c/A", "/c/a/b")]
 )
 def test_a_job_inside_another(one: str, other: str) -> None:
-    found = locations.of_jobs([(job("a"), one), (job("b"), other)])
+    found = locations.refuse_overlap([(job("a"), one), (job("b"), other)])
     assert isinstance(found, LocationNested)
     assert f"`{one}`" in found.message
     assert f"`{other}`" in found.message
 
 
 def test_a_base_that_lasts() -> None:
-    assert locations.of_facts(facts(), dev=False) is None
-    assert locations.of_facts(facts(None, file_system=""), dev=False) is None
-    assert locations.of_facts(facts("/tmpfiles/a"), dev=False) is None
-    assert locations.of_facts(facts("/scratches"), dev=False) is None
+    assert locations.refuse_unsafe_base(facts(), dev=False) is None
+    assert locations.refuse_unsafe_base(facts(None, file_system=""), dev=False) is None
+    assert locations.refuse_unsafe_base(facts("/tmpfiles/a"), dev=False) is None
+    assert locations.refuse_unsafe_base(facts("/scratches"), dev=False) is None
 
 
 @pytest.mark.parametrize(
@@ -154,44 +154,44 @@ def test_a_base_that_lasts() -> None:
     ],
 )
 def test_a_base_in_a_temporary_folder(path: str, folder: str) -> None:
-    found = locations.of_facts(facts(path), dev=False)
+    found = locations.refuse_unsafe_base(facts(path), dev=False)
     assert isinstance(found, BaseEphemeral)
     assert f"`{path}`" in found.message
     assert f"`{folder}`" in found.message
-    assert locations.of_facts(facts(path), dev=True) is None
+    assert locations.refuse_unsafe_base(facts(path), dev=True) is None
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ramfs", "overlay", "aufs", "rootfs"])
 def test_a_base_on_a_file_system_that_ends_with_its_container(kind: str) -> None:
-    found = locations.of_facts(facts(file_system=kind), dev=False)
+    found = locations.refuse_unsafe_base(facts(file_system=kind), dev=False)
     assert isinstance(found, BaseEphemeral)
     assert f"type `{kind}`" in found.message
-    assert locations.of_facts(facts(file_system=kind), dev=True) is None
+    assert locations.refuse_unsafe_base(facts(file_system=kind), dev=True) is None
 
 
 @pytest.mark.parametrize("dev", [False, True])
 def test_a_base_inside_a_checkpoint_is_refused_also_with_dev(*, dev: bool) -> None:
-    found = locations.of_facts(facts("/tmp/a/b", above="/tmp/a"), dev=dev)
+    found = locations.refuse_unsafe_base(facts("/tmp/a/b", above="/tmp/a"), dev=dev)
     assert isinstance(found, LocationNested)
     assert "`/tmp/a/b` inside the checkpoint `/tmp/a`" in found.message
 
 
 def test_a_record_of_the_same_location() -> None:
-    assert locations.of_record(JobName("a"), "/c/a", {}) is None
-    assert locations.of_record(JobName("a"), "/c/a", {"the table": "/c/a"}) is None
+    assert locations.refuse_move(JobName("a"), "/c/a", {}) is None
+    assert locations.refuse_move(JobName("a"), "/c/a", {"the table": "/c/a"}) is None
 
 
 def test_a_record_of_another_location() -> None:
     recorded = {"its own records": "/c/a", "the table `t`": "/b/a"}
-    found = locations.of_record(JobName("a"), "/c/a", recorded)
+    found = locations.refuse_move(JobName("a"), "/c/a", recorded)
     assert isinstance(found, LocationMoved)
     assert "job `a` at its recorded checkpoint location `/b/a` (by the table `t`)" in found.message
     assert "declared at `/c/a`" in found.message
     assert "--accept LOCATION_MOVED" in found.hint
 
 
-def written(batch: int, *, taken_back: bool = False) -> Written:
-    return Written(
+def written(batch: int, *, taken_back: bool = False) -> WrittenBatch:
+    return WrittenBatch(
         epoch=Epoch(3),
         batch=BatchId(batch),
         digest=Digest("d"),
@@ -200,8 +200,8 @@ def written(batch: int, *, taken_back: bool = False) -> Written:
     )
 
 
-NOTHING = Nothing(epoch=Epoch(3), location="/c/a")
-NO_TABLE = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
+NOTHING = NothingWritten(epoch=Epoch(3), location="/c/a")
+NO_TABLE = NothingWritten(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
 HOLDS_ALL: dict[str, tuple[LastWritten, int | None]] = {
     "a new table, a new checkpoint": (NO_TABLE, None),
     "drivers were there, no batch was done": (NOTHING, None),
@@ -225,7 +225,7 @@ LACKS: dict[str, tuple[LastWritten, int | None, str]] = {
 
 def refusal(last: LastWritten, done: int | None) -> SinkBehind | None:
     at = None if done is None else BatchId(done)
-    return locations.of_ledger(JobName("a"), OutputName("t"), last, at)
+    return locations.refuse_sink_behind(JobName("a"), OutputName("t"), last, at)
 
 
 @pytest.mark.parametrize(("last", "done"), HOLDS_ALL.values(), ids=HOLDS_ALL)
@@ -245,5 +245,5 @@ def test_a_sink_that_lacks_what_is_done(last: LastWritten, done: int | None, fou
 def test_the_first_refusal_counts() -> None:
     one: HoldfastError = BaseMissing("one", hint="")
     other: HoldfastError = LocationMoved("other", hint="")
-    assert locations.first(None, one, other) is one
-    assert locations.first(None, None) is None
+    assert locations.find_first(None, one, other) is one
+    assert locations.find_first(None, None) is None

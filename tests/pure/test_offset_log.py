@@ -39,7 +39,7 @@ READABLE = {
         b"v1\n" + METADATA + b'\n{"logOffset": 3}\n{"a b":{"0":7}}',
         entry(
             1,
-            SourceOffset(source="0", offset={"logOffset": 3}, respelt=True),
+            SourceOffset(source="0", offset={"logOffset": 3}, respelled=True),
             SourceOffset(source="1", offset={"a b": {"0": 7}}),
         ),
     ),

@@ -20,7 +20,7 @@ from holdfast.errors import (
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
-    Declared,
+    DeclarationSite,
     DeltaAppend,
     DeltaMerge,
     Every,
@@ -67,7 +67,7 @@ def test_a_job_is_a_value_with_the_place_of_its_declaration() -> None:
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={"shuffle": "3"},
-        declared=Declared(file=__file__, line=line),
+        declared=DeclarationSite(file=__file__, line=line),
     )
     assert str(declared().declared) == f"{__file__}:{line}"
 
@@ -90,11 +90,15 @@ def test_the_place_is_that_of_the_function_below_other_decorators() -> None:
 def test_a_partial_function_is_a_function_too() -> None:
     pipeline = Pipeline("p")
     pipeline.job("j", reads=LANDING, writes=TABLE)(functools.partial(same))
-    assert pipeline.jobs[0].declared == Declared(file=__file__, line=same.__code__.co_firstlineno)
+    assert pipeline.jobs[0].declared == DeclarationSite(
+        file=__file__, line=same.__code__.co_firstlineno
+    )
 
 
 @pytest.mark.parametrize("value", [declared(), LANDING, TABLE, TABLE.sink, declared().declared])
-def test_definitions_are_frozen(value: Job | Files | Output | DeltaAppend | Declared) -> None:
+def test_definitions_are_frozen(
+    value: Job | Files | Output | DeltaAppend | DeclarationSite,
+) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, "other")
 

@@ -33,7 +33,7 @@ def literal(value: int) -> Json:
 
 
 def texts(*nodes: Json) -> tuple[str, ...]:
-    found = plan.decoded(list(nodes), {}, append=True)
+    found = plan.decode(list(nodes), {}, append=True)
     assert found is not None
     return found.texts
 

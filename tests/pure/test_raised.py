@@ -103,18 +103,20 @@ x: Return Message:   + Exception Group Traceback (most recent call last):
     ],
 )
 def test_the_line_that_says_what_went_wrong(error: str, line: str) -> None:
-    assert error_line.line(error) == line
+    assert error_line.extract(error) == line
 
 
 def test_a_secret_is_taken_out_before_the_line_is_cut() -> None:
-    shown = error_line.line(f"x: {'a' * 280} https://0123456789abcdef@sentry.example/7 and more")
+    shown = error_line.extract(f"x: {'a' * 280} https://0123456789abcdef@sentry.example/7 and more")
     assert shown.endswith("https://(redacte…")
 
 
 def test_a_long_traceback_is_shortened_and_still_says_what_went_wrong() -> None:
     frames = '  File "/x/job.py", line 1, in f\n    g()\n' * 40
     deep = CHAINED.replace('  File "/x/job.py", line 5', f'{frames}  File "/x/job.py", line 5')
-    short = error_line.shortened(deep)
+    short = error_line.shorten(deep)
     assert len(short.splitlines()) == 23
-    assert error_line.line(short) == error_line.line(deep) == "job.NotFound: no `a` in the row"
-    assert error_line.shortened(CHAINED) == CHAINED.rstrip("\n")
+    assert (
+        error_line.extract(short) == error_line.extract(deep) == "job.NotFound: no `a` in the row"
+    )
+    assert error_line.shorten(CHAINED) == CHAINED.rstrip("\n")

@@ -305,6 +305,6 @@ def test_secrets_in_other_spellings_and_types_of_columns(given: str, shown: str)
 
 
 def test_what_nobody_sees_is_shown() -> None:
-    assert redact.shown("\ufeffv1 a\u200bb \U0001f468\u200d\U0001f33e") == (
+    assert redact.for_display("\ufeffv1 a\u200bb \U0001f468\u200d\U0001f33e") == (
         r"\ufeffv1 a\u200bb " + "\U0001f468\u200d\U0001f33e"
     )

@@ -21,11 +21,11 @@ from holdfast.examples.sensors.simulator import (
     MAX_LATENESS_MS,
     Defect,
     Encoding,
-    Kind,
     Message,
+    MessageKind,
     Reading,
-    messages,
-    truth,
+    compute_truth,
+    generate_messages,
 )
 
 SCHEMA = fastavro.parse_schema(json.loads(AVRO_SCHEMA))
@@ -70,19 +70,21 @@ def wire(sent: Iterable[Message]) -> list[tuple[bytes, bytes]]:
 def test_same_seed_same_messages_and_a_short_run_begins_a_long_one(
     encoding: Encoding, seed: int
 ) -> None:
-    long = list(messages(seed, 600, encoding=encoding))
-    assert long == list(messages(seed, 600, encoding=encoding))
-    assert long[:250] == list(messages(seed, 250, encoding=encoding))
+    long = list(generate_messages(seed, 600, encoding=encoding))
+    assert long == list(generate_messages(seed, 600, encoding=encoding))
+    assert long[:250] == list(generate_messages(seed, 250, encoding=encoding))
 
 
 @given(one=seeds, other=seeds)
 @some_seeds
 def test_other_seed_other_bytes(one: int, other: int) -> None:
-    assert (wire(messages(one, 50)) == wire(messages(other, 50))) == (one == other)
+    assert (wire(generate_messages(one, 50)) == wire(generate_messages(other, 50))) == (
+        one == other
+    )
 
 
 def test_a_seed_and_its_negative_differ() -> None:
-    assert wire(messages(1, 50)) != wire(messages(-1, 50))
+    assert wire(generate_messages(1, 50)) != wire(generate_messages(-1, 50))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,8 @@ def test_a_seed_and_its_negative_differ() -> None:
 )
 def test_the_bytes_do_not_depend_on_the_process(encoding: Encoding, digest: str) -> None:
     sent = b"\n".join(
-        base64.b64encode(message.payload) for message in messages(7, 5_000, encoding=encoding)
+        base64.b64encode(message.payload)
+        for message in generate_messages(7, 5_000, encoding=encoding)
     )
     assert hashlib.sha256(sent).hexdigest()[:16] == digest
 
@@ -100,23 +103,25 @@ def test_the_bytes_do_not_depend_on_the_process(encoding: Encoding, digest: str)
 @given(seed=seeds)
 @some_seeds
 def test_readings_obey_the_rule_and_garbage_breaks_it(encoding: Encoding, seed: int) -> None:
-    for message in messages(seed, 1_000, encoding=encoding):
+    for message in generate_messages(seed, 1_000, encoding=encoding):
         record = decoded(message.payload, encoding)
         match message.content:
             case Reading() as reading:
-                assert message.kind in {Kind.READING, Kind.DUPLICATE}
+                assert message.kind in {MessageKind.READING, MessageKind.DUPLICATE}
                 assert obeys_the_rule(record)
                 assert record == {name: getattr(reading, name) for name in Reading.__slots__}
                 assert message.key == reading.sensor.encode()
                 assert reading.value == round(reading.value, 3)
             case Defect():
-                assert message.kind is Kind.GARBAGE
+                assert message.kind is MessageKind.GARBAGE
                 assert not obeys_the_rule(record)
 
 
 @encodings
 def test_all_garbage_breaks_the_rule_and_only_empty_payloads_repeat(encoding: Encoding) -> None:
-    spoilt = [m for m in messages(3, 20_000, encoding=encoding) if m.kind is Kind.GARBAGE]
+    spoilt = [
+        m for m in generate_messages(3, 20_000, encoding=encoding) if m.kind is MessageKind.GARBAGE
+    ]
     assert not any(obeys_the_rule(decoded(message.payload, encoding)) for message in spoilt)
     repeated = [of for of, times in Counter(m.payload for m in spoilt).items() if times > 1]
     assert repeated == [b""]
@@ -127,14 +132,14 @@ def test_all_garbage_breaks_the_rule_and_only_empty_payloads_repeat(encoding: En
 @given(seed=seeds)
 @some_seeds
 def test_no_prefix_of_an_avro_record_decodes(seed: int) -> None:
-    for message in messages(seed, 20, encoding=Encoding.AVRO):
-        if message.kind is Kind.READING:
+    for message in generate_messages(seed, 20, encoding=Encoding.AVRO):
+        if message.kind is MessageKind.READING:
             for length in range(len(message.payload)):
                 assert decoded(message.payload[:length], Encoding.AVRO) is None
 
 
 def test_bytes_that_are_not_utf8_do_not_help_a_lenient_decoder() -> None:
-    spoilt = [m.payload for m in messages(3, 20_000) if m.content is Defect.NOT_UTF8]
+    spoilt = [m.payload for m in generate_messages(3, 20_000) if m.content is Defect.NOT_UTF8]
     for payload in spoilt:
         for errors in ("ignore", "replace"):
             assert not obeys_the_rule(json.loads(payload.decode(errors=errors)))
@@ -146,7 +151,7 @@ def test_bytes_that_are_not_utf8_do_not_help_a_lenient_decoder() -> None:
 def test_lateness_is_bounded_and_newer_is_later(encoding: Encoding, seed: int) -> None:
     newest = 0
     event_times: dict[tuple[str, str], dict[int, int]] = {}
-    for message in messages(seed, 4_000, encoding=encoding):
+    for message in generate_messages(seed, 4_000, encoding=encoding):
         if isinstance(message.content, Reading):
             reading = message.content
             assert newest - reading.event_time <= MAX_LATENESS_MS
@@ -163,46 +168,46 @@ def test_lateness_is_bounded_and_newer_is_later(encoding: Encoding, seed: int) -
 @some_seeds
 def test_a_duplicate_repeats_an_earlier_message(encoding: Encoding, seed: int) -> None:
     earlier: set[tuple[bytes, bytes]] = set()
-    for message in messages(seed, 2_000, encoding=encoding):
-        if message.kind is not Kind.GARBAGE:
+    for message in generate_messages(seed, 2_000, encoding=encoding):
+        if message.kind is not MessageKind.GARBAGE:
             at = (message.key, message.payload)
-            assert (at in earlier) == (message.kind is Kind.DUPLICATE)
+            assert (at in earlier) == (message.kind is MessageKind.DUPLICATE)
             earlier.add(at)
 
 
 def test_the_shares_are_about_what_they_should_be() -> None:
-    sent = list(messages(11, 20_000))
+    sent = list(generate_messages(11, 20_000))
     newest = late = 0
     for message in sent:
-        if isinstance(message.content, Reading) and message.kind is Kind.READING:
+        if isinstance(message.content, Reading) and message.kind is MessageKind.READING:
             late += message.content.event_time < newest
             newest = max(newest, message.content.event_time)
     kinds = Counter(message.kind for message in sent)
     assert late / len(sent) == pytest.approx(0.10, abs=0.02)
-    assert kinds[Kind.DUPLICATE] / len(sent) == pytest.approx(0.05, abs=0.01)
-    assert kinds[Kind.GARBAGE] / len(sent) == pytest.approx(0.02, abs=0.005)
+    assert kinds[MessageKind.DUPLICATE] / len(sent) == pytest.approx(0.05, abs=0.01)
+    assert kinds[MessageKind.GARBAGE] / len(sent) == pytest.approx(0.02, abs=0.005)
 
 
 @given(seed=seeds, count=st.integers(min_value=0, max_value=3_000))
 @some_seeds
 def test_the_truth_adds_up(seed: int, count: int) -> None:
-    sent = list(messages(seed, count, sensors=3))
-    known = truth(sent)
+    sent = list(generate_messages(seed, count, sensors=3))
+    known = compute_truth(sent)
     kinds = Counter(message.kind for message in sent)
     assert known.sent == count == known.readings + known.duplicates + known.garbage
-    assert known.readings == kinds[Kind.READING]
-    assert known.duplicates == kinds[Kind.DUPLICATE]
-    assert known.garbage == kinds[Kind.GARBAGE] == sum(known.defects.values())
+    assert known.readings == kinds[MessageKind.READING]
+    assert known.duplicates == kinds[MessageKind.DUPLICATE]
+    assert known.garbage == kinds[MessageKind.GARBAGE] == sum(known.defects.values())
     assert known.readings == sum(minute.count for minute in known.minutely.values())
 
 
 def test_the_truth_is_what_a_plain_count_of_the_payloads_finds() -> None:
-    sent = list(messages(5, 8_000, sensors=2))
+    sent = list(generate_messages(5, 8_000, sensors=2))
     valid = [
         json.loads(m.payload) for m in sent if obeys_the_rule(decoded(m.payload, Encoding.JSON))
     ]
     once = {(of["sensor"], of["metric"], of["sequence"]): of for of in valid}.values()
-    known = truth(sent)
+    known = compute_truth(sent)
     assert known.readings == len(once)
     for (sensor, metric), reading in known.latest.items():
         pair = [of for of in once if (of["sensor"], of["metric"]) == (sensor, metric)]
@@ -216,8 +221,10 @@ def test_the_truth_is_what_a_plain_count_of_the_payloads_finds() -> None:
 
 
 def test_a_sender_that_repeats_itself_adds_only_duplicates() -> None:
-    sent = [message for message in messages(5, 500) if message.kind is not Kind.GARBAGE]
-    once, twice = truth(sent), truth(sent + sent)
+    sent = [
+        message for message in generate_messages(5, 500) if message.kind is not MessageKind.GARBAGE
+    ]
+    once, twice = compute_truth(sent), compute_truth(sent + sent)
     assert twice.readings == once.readings
     assert twice.duplicates == once.duplicates + len(sent)
     assert (twice.latest, twice.minutely) == (once.latest, once.minutely)
@@ -226,12 +233,12 @@ def test_a_sender_that_repeats_itself_adds_only_duplicates() -> None:
 @pytest.mark.parametrize(("count", "sensors"), [(-1, 1), (1, 0)])
 def test_impossible_numbers_are_refused_at_once(count: int, sensors: int) -> None:
     with pytest.raises(ValueError, match="expected `count` >= 0 and `sensors` >= 1"):
-        messages(1, count, sensors=sensors)
+        generate_messages(1, count, sensors=sensors)
 
 
 @encodings
 def test_landing_files_hold_the_messages_in_order(tmp_path: Path, encoding: Encoding) -> None:
-    sent = list(messages(9, 1_050, encoding=encoding))
+    sent = list(generate_messages(9, 1_050, encoding=encoding))
     writer = LandingWriter(directory=tmp_path / "landing", messages_per_file=100)
     assert writer.write(sent) == writer.landed() == 1_050
     assert list(read_landed(writer.directory)) == wire(sent)
@@ -242,37 +249,39 @@ def test_landing_files_hold_the_messages_in_order(tmp_path: Path, encoding: Enco
 
 @pytest.mark.parametrize("killed_after", [0, 40, 250])
 def test_a_restarted_landing_goes_on_where_it_was(tmp_path: Path, killed_after: int) -> None:
-    LandingWriter(directory=tmp_path, messages_per_file=40).write(messages(9, killed_after))
+    LandingWriter(directory=tmp_path, messages_per_file=40).write(
+        generate_messages(9, killed_after)
+    )
     (tmp_path / f".part-{killed_after:09d}.tsv").write_bytes(b"half a li")
     again = LandingWriter(directory=tmp_path, messages_per_file=60)
-    rest = islice(messages(9, 700), again.landed(), None)
+    rest = islice(generate_messages(9, 700), again.landed(), None)
     assert again.write(rest, first=again.landed()) == 700
-    assert list(read_landed(tmp_path)) == wire(messages(9, 700))
+    assert list(read_landed(tmp_path)) == wire(generate_messages(9, 700))
 
 
 def test_a_landed_file_is_never_overwritten(tmp_path: Path) -> None:
     writer = LandingWriter(directory=tmp_path)
-    before = writer.land(tuple(messages(1, 10)), first=0).read_bytes()
+    before = writer.land(tuple(generate_messages(1, 10)), first=0).read_bytes()
     with pytest.raises(FileExistsError, match="expected no file for message 0"):
-        writer.land(tuple(messages(2, 10)), first=0)
+        writer.land(tuple(generate_messages(2, 10)), first=0)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
 
 
 def test_kafka_acknowledges_every_message() -> None:
     writer = KafkaWriter("", "readings", {"log_level": 0, "test.mock.num.brokers": 1})
-    assert writer.write(messages(4, 300)) == 300
+    assert writer.write(generate_messages(4, 300)) == 300
     writer.flush()
 
 
 def test_kafka_that_is_not_there_raises() -> None:
     writer = KafkaWriter("127.0.0.1:1", "readings", {"log_level": 0})
-    writer.write(messages(4, 3))
+    writer.write(generate_messages(4, 3))
     with pytest.raises(NotDelivered, match="0 failed and 3 waiting: no answer in"):
         writer.flush(timeout_seconds=0.2)
 
 
 def test_kafka_that_gives_up_on_a_message_raises() -> None:
     writer = KafkaWriter("127.0.0.1:1", "readings", {"log_level": 0, "message.timeout.ms": 50})
-    writer.write(messages(4, 3))
+    writer.write(generate_messages(4, 3))
     with pytest.raises(NotDelivered, match="3 failed and 0 waiting: Local: Message timed out"):
         writer.flush(timeout_seconds=10)

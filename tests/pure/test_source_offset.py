@@ -9,13 +9,13 @@ from holdfast.model.json import Json
 from holdfast.model.source_offset import (
     AutoLoaderOffset,
     Basis,
-    Change,
     DeltaOffset,
     EventHubsOffset,
     FileOffset,
     IcebergOffset,
     KafkaOffset,
     KinesisOffset,
+    Movement,
     NoOffset,
     NumberOffset,
     OpaqueOffset,
@@ -110,7 +110,7 @@ def test_a_python_data_source_is_one_by_its_description_whatever_it_writes(value
     described = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1d6e2c"
     found = source_offset.decode(value, described=described)
     assert found == OpaqueOffset(value=value, source="a Python data source")
-    consumed = source_offset.between(NoOffset(), found)
+    consumed = source_offset.compute_consumed(NoOffset(), found)
     assert (consumed.source, consumed.unit) == ("a Python data source", "")
 
 
@@ -129,8 +129,8 @@ def test_shards_of_both_kinds_of_connector() -> None:
     assert closed.shards == {shard: ShardPosition("", "49652022592149344892", closed=False)}
 
 
-def between(start: Json, end: Json) -> tuple[tuple[str, Change, object], ...]:
-    found = source_offset.between(source_offset.decode(start), source_offset.decode(end))
+def between(start: Json, end: Json) -> tuple[tuple[str, Movement, object], ...]:
+    found = source_offset.compute_consumed(source_offset.decode(start), source_offset.decode(end))
     return tuple(
         (one.partition, one.change, one.count if isinstance(one.count, int) else "?")
         for one in found.partitions
@@ -143,23 +143,23 @@ KAFKA_END: Json = {"t": {"0": 9, "1": 5, "2": 4, "4": 1}, "u": {"0": 0}}
 
 def test_what_a_batch_took_from_kafka() -> None:
     assert between(KAFKA_START, KAFKA_END) == (
-        ("t-0", Change.ADVANCED, 4),
-        ("t-1", Change.UNCHANGED, 0),
-        ("t-2", Change.WENT_BACK, "?"),
-        ("t-3", Change.VANISHED, 0),
-        ("t-4", Change.APPEARED, "?"),
-        ("u-0", Change.APPEARED, 0),
+        ("t-0", Movement.ADVANCED, 4),
+        ("t-1", Movement.UNCHANGED, 0),
+        ("t-2", Movement.WENT_BACK, "?"),
+        ("t-3", Movement.VANISHED, 0),
+        ("t-4", Movement.APPEARED, "?"),
+        ("u-0", Movement.APPEARED, 0),
     )
 
 
 def test_a_total_is_known_when_all_is() -> None:
     start, end = source_offset.decode({"t": {"0": 5}}), source_offset.decode({"t": {"0": 9}})
-    found = source_offset.between(start, end)
+    found = source_offset.compute_consumed(start, end)
     assert (found.source, found.unit, found.total) == ("Kafka", "offsets", 4)
     assert found.partitions == (
-        PartitionChange(partition="t-0", start="5", end="9", count=4, change=Change.ADVANCED),
+        PartitionChange(partition="t-0", start="5", end="9", count=4, change=Movement.ADVANCED),
     )
-    open_end = source_offset.between(NoOffset(), end)
+    open_end = source_offset.compute_consumed(NoOffset(), end)
     assert isinstance(open_end.total, Unknown)
 
 
@@ -206,35 +206,39 @@ def iceberg(snapshot: int, position: int) -> Json:
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [
-        ({"logOffset": 2}, {"logOffset": 5}, (("", Change.ADVANCED, 3),)),
-        (None, {"logOffset": 0}, (("", Change.ADVANCED, 1),)),
-        ({"logOffset": 2}, None, (("", Change.VANISHED, 0),)),
+        ({"logOffset": 2}, {"logOffset": 5}, (("", Movement.ADVANCED, 3),)),
+        (None, {"logOffset": 0}, (("", Movement.ADVANCED, 1),)),
+        ({"logOffset": 2}, None, (("", Movement.VANISHED, 0),)),
         (None, None, ()),
-        (delta(5, -1), delta(8, -1), ((TABLE, Change.ADVANCED, 3),)),
-        (delta(5, -1), delta(5, 40), ((TABLE, Change.ADVANCED, "?"),)),
-        (delta(5, 9, starting=True), delta(6, -1), ((TABLE, Change.ADVANCED, 1),)),
-        (delta(6, 0), delta(5, 0), ((TABLE, Change.WENT_BACK, "?"),)),
-        (delta(5, -1), delta(5, -20, source=3), ((TABLE, Change.ADVANCED, "?"),)),
-        (delta(5, -20, source=3), delta(5, -19, source=3), ((TABLE, Change.ADVANCED, "?"),)),
-        (delta(5, -19, source=3), delta(5, 0, source=3), ((TABLE, Change.ADVANCED, "?"),)),
-        (shard("7", 3), shard("7", 12), (("s/0", Change.ADVANCED, "?"),)),
-        (shard("7", 3), shard("7", 3, last=True), (("s/0", Change.ADVANCED, "?"),)),
-        (shard("7", 3), shard("7", 3), (("s/0", Change.UNCHANGED, 0),)),
-        (shard("8", 0), shard("7", 3), (("s/0", Change.WENT_BACK, "?"),)),
-        (3, 9, (("", Change.ADVANCED, 6),)),
-        ({"offset": 5, "timestamp": 1}, {"offset": 9, "timestamp": 2}, (("", Change.ADVANCED, 4),)),
-        ([1, 2], [1, 5], (("0", Change.UNCHANGED, 0), ("1", Change.ADVANCED, 3))),
-        ({"a": "x"}, {"a": "y"}, (("", Change.CHANGED, "?"),)),
-        ({"a": "x"}, {"a": "x"}, (("", Change.UNCHANGED, 0),)),
-        (iceberg(1, 2), iceberg(2, 0), (("", Change.CHANGED, "?"),)),
+        (delta(5, -1), delta(8, -1), ((TABLE, Movement.ADVANCED, 3),)),
+        (delta(5, -1), delta(5, 40), ((TABLE, Movement.ADVANCED, "?"),)),
+        (delta(5, 9, starting=True), delta(6, -1), ((TABLE, Movement.ADVANCED, 1),)),
+        (delta(6, 0), delta(5, 0), ((TABLE, Movement.WENT_BACK, "?"),)),
+        (delta(5, -1), delta(5, -20, source=3), ((TABLE, Movement.ADVANCED, "?"),)),
+        (delta(5, -20, source=3), delta(5, -19, source=3), ((TABLE, Movement.ADVANCED, "?"),)),
+        (delta(5, -19, source=3), delta(5, 0, source=3), ((TABLE, Movement.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 12), (("s/0", Movement.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 3, last=True), (("s/0", Movement.ADVANCED, "?"),)),
+        (shard("7", 3), shard("7", 3), (("s/0", Movement.UNCHANGED, 0),)),
+        (shard("8", 0), shard("7", 3), (("s/0", Movement.WENT_BACK, "?"),)),
+        (3, 9, (("", Movement.ADVANCED, 6),)),
+        (
+            {"offset": 5, "timestamp": 1},
+            {"offset": 9, "timestamp": 2},
+            (("", Movement.ADVANCED, 4),),
+        ),
+        ([1, 2], [1, 5], (("0", Movement.UNCHANGED, 0), ("1", Movement.ADVANCED, 3))),
+        ({"a": "x"}, {"a": "y"}, (("", Movement.CHANGED, "?"),)),
+        ({"a": "x"}, {"a": "x"}, (("", Movement.UNCHANGED, 0),)),
+        (iceberg(1, 2), iceberg(2, 0), (("", Movement.CHANGED, "?"),)),
         (
             {"t": {"0": 5}},
             {"logOffset": 1},
-            (("", Change.APPEARED, "?"), ("t-0", Change.VANISHED, 0)),
+            (("", Movement.APPEARED, "?"), ("t-0", Movement.VANISHED, 0)),
         ),
     ],
 )  # fmt: skip
 def test_what_lies_between(
-    start: Json, end: Json, expected: tuple[tuple[str, Change, object], ...]
+    start: Json, end: Json, expected: tuple[tuple[str, Movement, object], ...]
 ) -> None:
     assert between(start, end) == expected

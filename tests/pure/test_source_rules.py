@@ -11,12 +11,12 @@ from tests.looking import evidence
 from holdfast.diagnose.rules.sources import topics
 from holdfast.model.evidence import SourceLog
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Code, Finding, Seen
+from holdfast.model.finding import Code, Finding, RuleInput
 from holdfast.model.fingerprint import NOT_IDENTIFIED
 from holdfast.model.ids import Span
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.surroundings import KafkaSeen, Surroundings
+from holdfast.model.surroundings import KafkaCluster, Surroundings
 from holdfast.predict import restart, source_log
 
 NOTHING = Surroundings(
@@ -36,17 +36,17 @@ def found(
 ) -> set[Code]:
     """What is found where Kafka has these first and next offsets; the batch begins at 30, or 20."""
     seen = evidence(files.write(folder / "c", committed=committed))
-    how = restart.starting(seen, SparkVersion(4, 1), asynchronous=False)
+    how = restart.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
     offsets = {TopicPartition("orders", int(name)): told for name, told in partitions.items()}
-    cluster = KafkaSeen(
+    cluster = KafkaCluster(
         servers="broker:9092",
         first={one: told[0] for one, told in offsets.items()},
         next={one: told[1] for one, told in offsets.items()},
         identity=NOT_IDENTIFIED,
     )
     around = replace(NOTHING, kafka=cluster)
-    answers = topics.asked(
-        Seen(evidence=seen, restart=restart.predicted(seen, how), surroundings=around)
+    answers = topics.evaluate(
+        RuleInput(evidence=seen, restart=restart.predict(seen, how), surroundings=around)
     )
     return {one.code for one in answers if isinstance(one, Finding)}
 
@@ -100,15 +100,15 @@ def log(entries: list[tuple[int, int]], compacts: list[int]) -> SourceLog:
     ],
 )
 def test_what_a_source_reads_when_it_is_made(seen: SourceLog, required: range) -> None:
-    assert source_log.required(seen) == required
-    assert source_log.absent(seen, required) == ()
+    assert source_log.find_required(seen) == required
+    assert source_log.find_absent(seen, required) == ()
 
 
 def test_what_is_missing_is_looked_up_in_the_last_compacted_entry() -> None:
     seen = log([(10, 12)], [9])
-    assert source_log.absent(seen, range(8, 13)) == (8,)
-    assert source_log.unknown(seen, range(8, 13)) == ()
-    assert source_log.unknown(seen, range(8, 15)) == (13, 14)
+    assert source_log.find_absent(seen, range(8, 13)) == (8,)
+    assert source_log.find_unknown(seen, range(8, 13)) == ()
+    assert source_log.find_unknown(seen, range(8, 15)) == (13, 14)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_what_is_missing_is_looked_up_in_the_last_compacted_entry() -> None:
     ],
 )
 def test_the_setting_that_a_log_was_written_with(seen: SourceLog, least: int) -> None:
-    assert source_log.least_setting(seen) == least
+    assert source_log.find_least_setting(seen) == least

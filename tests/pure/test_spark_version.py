@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.model.spark_version import SparkVersion
 from holdfast.spark import version
-from holdfast.spark.version import NEWEST, OLDEST, Format, narrowed
+from holdfast.spark.version import NEWEST, OLDEST, Format, infer_version_range
 
 PRUNE = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 STREAMING = "spark.sql.streaming."
@@ -61,7 +61,7 @@ def pinned(keys: set[str]) -> dict[str, str]:
 def test_settings_tell_the_release(
     keys: set[str], lowest: tuple[int, int], highest: tuple[int, int]
 ) -> None:
-    found = narrowed(pinned(keys), frozenset(), timestamp_ms=1)
+    found = infer_version_range(pinned(keys), frozenset(), timestamp_ms=1)
     assert (found.lowest, found.highest) == (SparkVersion(*lowest), SparkVersion(*highest))
     assert found.or_later == (found.highest == NEWEST)
     assert found.reasons
@@ -75,7 +75,7 @@ def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     keys, _, highest = RELEASES[release]
     true = SparkVersion(*(int(part) for part in release.split(".")[:2]))
     since = version.WRITTEN_SINCE[format_]
-    found = narrowed(pinned(keys), {format_}, timestamp_ms=1)
+    found = infer_version_range(pinned(keys), {format_}, timestamp_ms=1)
     assert found.highest == SparkVersion(*highest)
     if true < since <= found.highest:
         assert found.lowest == since, "left by a sister of the release: nothing can tell"
@@ -97,32 +97,32 @@ def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
 def test_formats_narrow_further(
     keys: set[str], formats: set[Format], lowest: tuple[int, int], highest: tuple[int, int]
 ) -> None:
-    found = narrowed(pinned(keys), formats)
+    found = infer_version_range(pinned(keys), formats)
     assert (found.lowest, found.highest) == (SparkVersion(*lowest), SparkVersion(*highest))
 
 
 def test_continuous_mode_pins_nothing_in_any_version() -> None:
-    found = narrowed({}, {Format.COMMIT_WITH_WATERMARK})
+    found = infer_version_range({}, {Format.COMMIT_WITH_WATERMARK})
     assert (found.lowest, found.highest) == (SparkVersion(2, 4), NEWEST)
     assert found.or_later
 
 
 def test_a_format_of_a_later_spark_is_told_and_not_believed() -> None:
-    found = narrowed(pinned(S3_2_2), {Format.OPERATOR_METADATA})
+    found = infer_version_range(pinned(S3_2_2), {Format.OPERATOR_METADATA})
     assert any("Spark 4.0 or later was here before" in reason for reason in found.reasons)
 
 
 def test_the_offset_log_of_4_2_0_that_lost_a_setting() -> None:
-    found = narrowed(pinned(S4_2 - S2_2), {Format.OFFSET_LOG_2})
+    found = infer_version_range(pinned(S4_2 - S2_2), {Format.OFFSET_LOG_2})
     assert (found.lowest, found.highest) == (SparkVersion(4, 2), SparkVersion(4, 2))
     assert any("as in 4.2.0" in reason for reason in found.reasons)
 
 
 def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
-    later = narrowed(pinned(S4_3 | {"spark.sql.streaming.tomorrow"}), frozenset())
+    later = infer_version_range(pinned(S4_3 | {"spark.sql.streaming.tomorrow"}), frozenset())
     assert later.or_later
     assert any("no Apache release" in reason for reason in later.reasons)
-    odd = narrowed(pinned(S4_0 - {f"{STREAMING}join.stateFormatVersion"}), frozenset())
+    odd = infer_version_range(pinned(S4_0 - {f"{STREAMING}join.stateFormatVersion"}), frozenset())
     assert odd.lowest == SparkVersion(4, 0)
     assert any("not as Apache Spark writes" in reason for reason in odd.reasons)
 
@@ -146,7 +146,7 @@ def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
 def test_a_databricks_runtime_is_told_by_what_only_it_has(
     settings: dict[str, str], sources: set[str], reasons: int
 ) -> None:
-    found = version.runtime(settings, sources)
+    found = version.detect_runtime(settings, sources)
     assert len(found.reasons if found else ()) == reasons
     assert found is None or found.name == "a Databricks runtime"
 

@@ -7,16 +7,16 @@ from tests import formats
 
 from holdfast.decode import rocksdb_zip, state_schema
 from holdfast.model.checkpoint import (
-    Column,
     ColumnFamily,
     RocksDbFile,
     RocksDbSnapshot,
+    StateColumn,
     StateSchema,
 )
 from holdfast.model.fact import Unreadable
 
-KEY = (Column(name="k", type="string", nullable=True),)
-VALUE = (Column(name="n", type="bigint", nullable=False),)
+KEY = (StateColumn(name="k", type="string", nullable=True),)
+VALUE = (StateColumn(name="n", type="bigint", nullable=False),)
 # What Spark 4.1 wrote for `groupBy("value").count()`, byte for byte.
 REAL = (
     b"\0\2v2\0\0\0\1\0\x5b"
@@ -26,7 +26,7 @@ REAL = (
 )
 
 
-def family(name: str, user_key: tuple[Column, ...] = (), *, encoded: bool) -> ColumnFamily:
+def family(name: str, user_key: tuple[StateColumn, ...] = (), *, encoded: bool) -> ColumnFamily:
     encoder = {"keyStateEncoderType": "NoPrefixKeyStateEncoderSpec"} if encoded else {}
     return ColumnFamily(
         name=name,

@@ -67,11 +67,11 @@ OBJECTS = {
 def test_a_place_on_this_machine(given: str, path: str) -> None:
     assert urls.is_local(given)
     assert not urls.is_s3(given)
-    assert urls.scheme(given) == "file"
-    assert urls.local_path(given) == Path(path)
-    assert urls.canonical(given) == path
-    assert urls.for_rust(given) == path
-    assert urls.for_spark(given) == f"file://{path}"
+    assert urls.get_scheme(given) == "file"
+    assert urls.to_local_path(given) == Path(path)
+    assert urls.to_canonical(given) == path
+    assert urls.to_rust_url(given) == path
+    assert urls.to_spark_url(given) == f"file://{path}"
 
 
 @pytest.mark.parametrize(
@@ -79,30 +79,30 @@ def test_a_place_on_this_machine(given: str, path: str) -> None:
     [("//[x", "file"), ("file://[a/b", "file"), ("s3://[x/y", "s3"), ("hdfs:/x", "hdfs")],
 )
 def test_brackets_are_letters(given: str, scheme: str) -> None:
-    assert urls.scheme(given) == scheme
+    assert urls.get_scheme(given) == scheme
 
 
 @pytest.mark.parametrize("given", ["//data/c", "file:////data/c"])
 def test_two_leading_slashes_are_no_other_place(given: str) -> None:
-    assert urls.canonical(given) == "/data/c"
+    assert urls.to_canonical(given) == "/data/c"
 
 
 @pytest.mark.parametrize(("given", "spelled"), OBJECTS.items(), ids=OBJECTS)
 def test_a_place_in_a_bucket(given: str, spelled: tuple[str, str, str]) -> None:
     assert not urls.is_local(given)
-    assert (urls.canonical(given), urls.for_rust(given), urls.for_spark(given)) == spelled
+    assert (urls.to_canonical(given), urls.to_rust_url(given), urls.to_spark_url(given)) == spelled
 
 
 @pytest.mark.parametrize("given", [*LOCAL, *OBJECTS])
 def test_the_canonical_text_stays_as_it_is(given: str) -> None:
-    once = urls.canonical(given)
-    assert urls.canonical(once) == once
-    assert urls.canonical(urls.for_rust(given)) == once
+    once = urls.to_canonical(given)
+    assert urls.to_canonical(once) == once
+    assert urls.to_canonical(urls.to_rust_url(given)) == once
 
 
 @pytest.mark.parametrize("given", [*LOCAL, *OBJECTS])
 def test_what_spark_is_told_is_the_same_place(given: str) -> None:
-    assert urls.canonical(urls.for_spark(given)) == urls.canonical(given)
+    assert urls.to_canonical(urls.to_spark_url(given)) == urls.to_canonical(given)
 
 
 @pytest.mark.parametrize("given", ["s3://b/c", "s3a://b/c", "S3N://b/c"])

@@ -16,7 +16,7 @@ from tests.golden import GOLDEN, ONE_OF_EACH, Golden
 
 from holdfast.decode import lease
 from holdfast.errors import HoldfastError, OffsetsUnreadable
-from holdfast.model.batch import Batch, Life
+from holdfast.model.batch import Batch, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Severity
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName
@@ -26,7 +26,7 @@ from holdfast.sinks.delta import ledger
 from holdfast.storage import open_store
 
 RECORDED = Path(__file__).parent / "compatibility.json"
-_LIFE = Life(job=JobName("j"), generation=Generation(1), epoch=Epoch(3), location="/c/j")
+_LIFE = Writer(job=JobName("j"), generation=Generation(1), epoch=Epoch(3), location="/c/j")
 
 Observed = dict[str, object]
 

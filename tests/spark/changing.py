@@ -286,8 +286,10 @@ def outcome(spark: SparkSession, bases: Bases, case: Case, folder: Path) -> Outc
 
 def record(spark: SparkSession, query: Query, folder: Path) -> None:
     """A run record of a query, as its runner writes one."""
-    frame, sinks, _ = checks.written(query.writer(spark, folder))
-    plan = fingerprint.of(frame, sinks=sinks if query.sink else (), output_mode=query.mode)
+    frame, sinks, _ = checks.unpack_writer(query.writer(spark, folder))
+    plan = fingerprint.take_from_frame(
+        frame, sinks=sinks if query.sink else (), output_mode=query.mode
+    )
     run = folder / ".holdfast/ck/runs/1767225600000-r1"
     run.mkdir(parents=True)
     query_id = json.loads((folder / "ck/metadata").read_text())["id"]

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.model.json import canonical
+from holdfast.model.json import to_canonical
 
 Change = Callable[[Path], None]
 STATES: dict[str, Change] = {}
@@ -137,7 +137,7 @@ def _metadata(data: bytes | None, *, checksum: bool = True) -> Change:
     return change
 
 
-_UNKNOWN_ID = canonical({"id": "11111111-2222-4333-8444-555555555555"}).encode()
+_UNKNOWN_ID = to_canonical({"id": "11111111-2222-4333-8444-555555555555"}).encode()
 _state("metadata: gone", LOGS)(_metadata(None))
 _state("metadata: gone, checksum left", LOGS)(_metadata(None, checksum=False))
 _state("metadata: empty", LOGS)(_metadata(b""))
@@ -250,7 +250,7 @@ def _ahead_of_source(folder: Path) -> None:
         return
     lines = path.read_text().split("\n")
     position = json.loads(lines[2])["logOffset"]
-    lines[2] = canonical({"logOffset": position + 1})
+    lines[2] = to_canonical({"logOffset": position + 1})
     written(path.with_name(str(int(path.name) + 1)), "\n".join(lines).encode())
 
 
@@ -259,7 +259,7 @@ def _goes_back(folder: Path) -> None:
     path = _entry(folder / "ck" / "offsets")
     if path is not None:
         lines = path.read_text().split("\n")
-        lines[2] = canonical({"logOffset": 0})
+        lines[2] = to_canonical({"logOffset": 0})
         written(path.with_name(str(int(path.name) + 1)), "\n".join(lines).encode())
 
 
@@ -350,7 +350,7 @@ def _partitions(back: int, number: str | None) -> Change:
             told = json.loads(metadata)
             kept = {key: value for key, value in told.get("conf", {}).items() if key != _SHUFFLE}
             told["conf"] = kept if number is None else {**kept, _SHUFFLE: number}
-            written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
+            written(path, f"{head}\n{to_canonical(told)}\n{rest}".encode())
 
     return change
 
@@ -381,7 +381,7 @@ def _watermark_ahead(folder: Path) -> None:
         head, metadata, rest = path.read_text().split("\n", 2)
         told = json.loads(metadata)
         told["batchWatermarkMs"] += 1_000
-        written(path, f"{head}\n{canonical(told)}\n{rest}".encode())
+        written(path, f"{head}\n{to_canonical(told)}\n{rest}".encode())
 
 
 @_state("stray files in both logs", LOGS)
@@ -416,7 +416,7 @@ def _source_ahead(folder: Path) -> None:
         last = path.read_text().split("\n")[-1]
         told = json.loads(last)
         told["batchId"] = following
-        written(path.with_name(str(following)), f"v1\n{canonical(told)}".encode())
+        written(path.with_name(str(following)), f"v1\n{to_canonical(told)}".encode())
 
 
 _sources: dict[str, Change] = {

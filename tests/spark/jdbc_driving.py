@@ -11,12 +11,12 @@ from tests.mariadb_server import USER, MariaDbServer
 
 from holdfast import sinks
 from holdfast.examples.database import ROLE, Database
-from holdfast.model.batch import Batch, LedgerKey, Life
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import JdbcAppend, JdbcUpsert, Output
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.jdbc import JdbcSink
 
-LIFE = Life(job=JobName("job"), generation=Generation(1), epoch=Epoch(1), location="/base/job")
+LIFE = Writer(job=JobName("job"), generation=Generation(1), epoch=Epoch(1), location="/base/job")
 PASSWORD = "env:HOLDFAST_TEST_PASSWORD"
 KEY = LedgerKey(job=LIFE.job, generation=LIFE.generation, output=OutputName("rows"))
 

@@ -22,7 +22,7 @@ from tools.golden.old_queries import SCENARIOS, OldScenario, OldStage
 from tools.golden.old_sparks import OLD_SPARKS, Jvm, OldSpark, running
 from tools.golden.scenario import ROOT, json_files_in, version_of
 
-from holdfast.model.restart import Restart, Runs
+from holdfast.model.restart import Restart, RunForecast
 from holdfast.model.spark_version import SparkVersion
 
 _QUERIES = ("files-union", "aggregate-hdfs")
@@ -114,7 +114,7 @@ def _difference(told: Restart, failure: str, first: int | None) -> str:
         return ""
     if failure:
         return f"predicted to run batch {told.batch}; it failed with {failure}"
-    waits = told.runs is not Runs.SURELY and first is None
+    waits = told.runs is not RunForecast.SURELY and first is None
     return "" if waits or first == told.batch else f"predicted batch {told.batch}; it ran {first}"
 
 

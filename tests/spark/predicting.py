@@ -25,10 +25,10 @@ from tests.spark.restarting import (
 )
 
 from holdfast.gather import evidence
-from holdfast.gather.evidence import Place
+from holdfast.gather.evidence import CheckpointPlace
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
-from holdfast.model.restart import Restart, Runs, Stage, StartError
+from holdfast.model.restart import Restart, RunForecast, Stage, StartError
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import restart
 from holdfast.storage import Children, open_reader
@@ -94,8 +94,8 @@ def compared(bases: Bases, case: Case) -> Compared:
     query = QUERIES[case.query]
     seen = _evidence(folder / "ck")
     spark = SparkVersion(*(int(part) for part in bases.spark.version.split(".")[:2]))
-    how = restart.starting(seen, spark, asynchronous=query.asynchronous)
-    predicted = restart.predicted(seen, how)
+    how = restart.choose_start(seen, spark, asynchronous=query.asynchronous)
+    predicted = restart.predict(seen, how)
     unread = _unread(folder)
     expected = _rows(folder, predicted) if not query.stateful else None
     observed = start(bases.spark, query, folder)
@@ -112,8 +112,8 @@ def _evidence(checkpoint: Path) -> Evidence:
     reader = open_reader(str(checkpoint), {})
     top = reader.children("")
     assert isinstance(top, Children)
-    place = Place(url=str(checkpoint), name="ck", reader=reader, beside=None, storage={})
-    return evidence.evidence(place, top, event_log=None, now_ms=0, told=lambda *_: None)
+    place = CheckpointPlace(url=str(checkpoint), name="ck", reader=reader, beside=None, storage={})
+    return evidence.collect(place, top, event_log=None, now_ms=0, told=lambda *_: None)
 
 
 def _listed(source: Path) -> set[tuple[str, int]]:
@@ -175,9 +175,12 @@ def _differences(
         if observed.delivered or observed.planned:
             yield f"expected nothing to be run, found {observed.delivered} {observed.planned}"
         return
-    if predicted.runs is Runs.UNKNOWN:
+    if predicted.runs is RunForecast.UNKNOWN:
         return
-    if not (predicted.runs is Runs.SURELY or (predicted.runs is Runs.IF_THERE_IS_DATA and unread)):
+    if not (
+        predicted.runs is RunForecast.SURELY
+        or (predicted.runs is RunForecast.IF_THERE_IS_DATA and unread)
+    ):
         if observed.failure or observed.delivered or observed.planned:
             yield f"expected no batch and no error, found {observed}"
         return

@@ -35,7 +35,7 @@ def main() -> None:
     """Run every stream that the command names."""
     landing, base, settings, *names = sys.argv[1:]
     given = {"spark.ui.enabled": "false", **json.loads(settings)}
-    spark = build.build("s3", master="local[1]", given=given, on_s3=True, debug=False)
+    spark = build.open_session("s3", master="local[1]", given=given, on_s3=True, debug=False)
     base = base.replace("s3://", "s3a://")
     told = {name: ran(spark, landing, f"{base}/{name}") for name in names}
     spark.stop()

@@ -54,13 +54,13 @@ class Place:
 
     def run(self, declared: Pipeline) -> None:
         """Run once to the end."""
-        wishes = admission.Wishes(dev=True, once=True, restarts=0)
+        wishes = admission.RunOptions(dev=True, once=True, restarts=0)
         driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
 
     def check(self, declared: Pipeline) -> Check:
         """Check as the command does, on a session that is there."""
         location = str(self.home / "checkpoints/job")
-        seen = check.looked(location, {})
+        seen = check.read_evidence(location, {})
         before = self.files()
         found = check.check_job(declared.jobs[0], location, seen, {}, self.spark)
         assert self.files() == before

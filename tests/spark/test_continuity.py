@@ -31,7 +31,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.run.once import Once
 from holdfast.run.query.batch import OffsetReader
-from holdfast.run.query.own_offsets import Own
+from holdfast.run.query.own_offsets import OwnRange
 
 pytestmark = pytest.mark.spark
 
@@ -309,7 +309,7 @@ def test_a_run_goes_on_over_the_range_of_an_entry_that_was_replaced(
     replaced: list[str] = []
     read = OffsetReader.batch
 
-    def replace(reader: OffsetReader, batch: BatchId, own: Own | Unknown) -> Batch:
+    def replace(reader: OffsetReader, batch: BatchId, own: OwnRange | Unknown) -> Batch:
         if batch == 1 and not replaced:
             replaced.append(entry.read_text())
             source.land(2)

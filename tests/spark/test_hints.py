@@ -97,7 +97,7 @@ class Setup:
         outputs = self.outputs(*kinds)
         declared.job(job or self.job, reads=reads, writes=outputs)(code)
         accepted = frozenset(accept.split())
-        wishes = admission.Wishes(dev=True, once=True, restarts=0, accepted=accepted)
+        wishes = admission.RunOptions(dev=True, once=True, restarts=0, accepted=accepted)
         driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
 
     def rows(self, kind: str) -> list[int]:

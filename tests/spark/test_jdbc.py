@@ -27,7 +27,7 @@ from holdfast.errors import (
     SinkRefused,
     SinkUnavailable,
 )
-from holdfast.model.batch import LastWritten, Nothing, Written
+from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
 from holdfast.model.definition import Output
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
@@ -40,11 +40,13 @@ from holdfast.sinks.jdbc.mariadb import MariaDb
 
 pytestmark = pytest.mark.spark
 
-NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
+NOTHING = NothingWritten(
+    epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
+)
 
 
-def written(*, taken_back: bool) -> Written:
-    return Written(
+def written(*, taken_back: bool) -> WrittenBatch:
+    return WrittenBatch(
         epoch=Epoch(1),
         batch=BatchId(0),
         digest=Digest("digest-0"),
@@ -349,7 +351,7 @@ def test_outputs_whose_names_differ_in_letters_only_are_two(
 # what is done to the tables: what the next start is told of them
 LOST: dict[str, tuple[str, LastWritten]] = {
     "nothing": ("SELECT 1", written(taken_back=False)),
-    "the table": ('DROP TABLE "rows"', Nothing(epoch=Epoch(1), location="/base/job")),
+    "the table": ('DROP TABLE "rows"', NothingWritten(epoch=Epoch(1), location="/base/job")),
     "its name": ("UPDATE holdfast_ledger SET tables = 'another'", written(taken_back=True)),
     "a ledger of before": ("UPDATE holdfast_ledger SET tables = ''", written(taken_back=False)),
     "the row": ("DELETE FROM holdfast_ledger", NOTHING),
@@ -364,7 +366,7 @@ def test_what_the_sink_holds_is_told_once_spark_runs(
     sink = opened(append(server))
     assert sink.last_written() == NOTHING
     sink.prepare(LIFE, two(spark, 0).schema, spark)
-    assert sink.last_written() == Nothing(epoch=Epoch(1), location="/base/job")
+    assert sink.last_written() == NothingWritten(epoch=Epoch(1), location="/base/job")
     sink.write(batch(0), two(spark, 0))
     server.query(done)
     assert opened(append(server)).last_written() == told
@@ -511,7 +513,7 @@ def test_mariadb_forgets_batches_by_hand_as_the_guide_says(
     again = opened(append(own_mariadb))
     again.prepare(replace(LIFE, epoch=Epoch(LIFE.epoch + 1)), two(spark, 0).schema, spark)
     last = again.last_written()
-    assert isinstance(last, Written)
+    assert isinstance(last, WrittenBatch)
     assert (last.batch, last.digest) == (0, batch(0).digest)
     assert again.write(batch(1, epoch=2), two(spark, 10)) is Decision.WRITE
     assert ids(own_mariadb) == [0, 1, 20, 21]

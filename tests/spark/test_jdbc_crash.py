@@ -44,7 +44,7 @@ class JdbcStage(Stage):
 @pytest.fixture
 def drivers(mariadb: MariaDbServer) -> Iterator[tuple[str, str]]:
     """How a driver finds the JDBC drivers; MariaDB is left without tables."""
-    paths = ",".join(str(path) for path in jars.paths("jdbc-drivers"))
+    paths = ",".join(str(path) for path in jars.fetch("jdbc-drivers"))
     yield "--set", f"spark.jars={paths}"
     for (name,) in mariadb.query("SHOW TABLES"):
         mariadb.query(f"DROP TABLE `{name}`")
@@ -112,7 +112,7 @@ def kill_and_restart(
             " text longtext)"
         )
     stage = JdbcStage(home=tmp_path, source="files", sink=sink, server=mariadb)
-    drivers = ",".join(str(path) for path in jars.paths("jdbc-drivers"))
+    drivers = ",".join(str(path) for path in jars.fetch("jdbc-drivers"))
     try:
         for point in points:
             died = stage.run(point, "--set", f"spark.jars={drivers}")

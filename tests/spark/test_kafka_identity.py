@@ -26,7 +26,7 @@ from holdfast.gather.around import topics
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Check, Code, Judgement, Severity
 from holdfast.model.fingerprint import KafkaIdentity
-from holdfast.model.surroundings import KafkaSeen
+from holdfast.model.surroundings import KafkaCluster
 from holdfast.run.query import check as checks
 from holdfast.run.query import fingerprint, kafka_ids
 from holdfast.run.start import admission
@@ -138,7 +138,7 @@ def test_a_run_is_refused_and_can_be_accepted(
     job(lambda rows: rows.selectExpr("int(string(value)) n"))
 
     def run(*accepted: str) -> list[int]:
-        wishes = admission.Wishes(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        wishes = admission.RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
         driver.start(declared.declaration, declared.jobs, spark, wishes).wait()
         rows = deltalake.DeltaTable(table).to_pyarrow_table()
         return sorted(rows.column("n").to_pylist())
@@ -174,14 +174,14 @@ def test_a_topic_that_is_made_anew_under_a_run(
     job(lambda rows: rows.selectExpr("int(string(value)) n"))
     broker.create_topic(topic, 1)
     send_numbers(broker, topic, range(6))
-    wishes = admission.Wishes(dev=True, once=True, restarts=3, accepted=frozenset())
+    wishes = admission.RunOptions(dev=True, once=True, restarts=3, accepted=frozenset())
     with pytest.raises(StartUnsafe, match="KAFKA_TOPIC_RECREATED"):
         driver.start(declared.declaration, declared.jobs, spark, wishes).wait()
     assert given == [[0, 1], [2, 3]]
 
 
 def _identity(frame: DataFrame) -> KafkaIdentity | Unknown:
-    (source,) = fingerprint.of(frame, sinks=(), output_mode="append").sources
+    (source,) = fingerprint.take_from_frame(frame, sinks=(), output_mode="append").sources
     return source.identity
 
 
@@ -193,8 +193,8 @@ def test_ids_are_the_same_however_they_are_asked(
         broker.create_topic(name, 1)
     servers = broker.bootstrap_servers
     location = reading(tmp_path / "ck", [{name: {"0": 1} for name in names}])
-    seen = topics.seen(evidence(location), servers)
-    assert isinstance(seen, KafkaSeen)
+    seen = topics.fetch_offsets(evidence(location), servers)
+    assert isinstance(seen, KafkaCluster)
     told = seen.identity
     assert isinstance(told, KafkaIdentity)
     assert sorted(told.topics) == sorted(names)
@@ -213,13 +213,13 @@ def test_a_cluster_that_does_not_answer_stops_nothing(spark: SparkSession, tmp_p
     location = reading(tmp_path / "ck", [{"orders": {"0": 5}}])
     began = time.monotonic()
     frame = _frame(spark, _CLOSED, subscribe="orders")
-    new = fingerprint.of(frame, sinks=(), output_mode="append")
+    new = fingerprint.take_from_frame(frame, sinks=(), output_mode="append")
     assert time.monotonic() - began < kafka_ids.SECONDS + 5
     assert isinstance(new.sources[0].identity, Unknown)
     known = KafkaIdentity(cluster="c", topics={"orders": "t"})
     old = replace(new, sources=(replace(new.sources[0], identity=known),))
     recorded(location, plan=plans.encode(old))
-    found = checks.compared("ck", str(location), {}, new)
+    found = checks.compare("ck", str(location), {}, new)
     assert (found.judgement, found.findings) == (Judgement.SAFE, ())
     (told,) = (one for one in found.not_assessed if "its cluster" in one.question)
     assert told.reason.startswith("its cluster ")
@@ -233,7 +233,9 @@ def test_a_secret_of_a_source_is_told_nowhere(spark: SparkSession) -> None:
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": f'{jaas} username="u" password="{_PASSWORD}"',  # no semicolon
     }
-    new = fingerprint.of(_frame(spark, _CLOSED, **options), sinks=(), output_mode="append")
+    new = fingerprint.take_from_frame(
+        _frame(spark, _CLOSED, **options), sinks=(), output_mode="append"
+    )
     identity = new.sources[0].identity
     assert isinstance(identity, Unknown)
     assert identity.reason == "its cluster could not be asked (KafkaException)"

@@ -32,7 +32,7 @@ def command_lines() -> list[str]:
 def written_down(events: Path) -> list[str]:
     """Options of a driver that logs all its plans and settings, as they are."""
     events.mkdir()
-    drivers = ",".join(str(path) for path in jars.paths("jdbc-drivers"))
+    drivers = ",".join(str(path) for path in jars.fetch("jdbc-drivers"))
     settings = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": str(events),

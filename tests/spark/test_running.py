@@ -84,7 +84,7 @@ class Place:
 
     def run(self, declared: Pipeline, *accepted: str) -> None:
         """Run once to the end."""
-        wishes = admission.Wishes(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        wishes = admission.RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
         driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
 
     def ids(self, name: str = "table") -> list[int]:
@@ -270,8 +270,8 @@ def test_a_table_that_loses_its_rows_between_admission_and_start_is_refused(
     """As while Spark starts, or while the jobs before it run."""
     place.land("a.json", 0, 10)
     place.run(place.pipeline())
-    declared, wishes = place.pipeline(), admission.Wishes(dev=True, once=True)
-    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    declared, wishes = place.pipeline(), admission.RunOptions(dev=True, once=True)
+    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
     loss(str(place.home / "table"))
     place.land("b.json", 10, 10)
     with pytest.raises(SinkBehind):
@@ -291,9 +291,9 @@ def test_the_first_batch_is_told_then_one_in_a_while_and_the_last(
     declared.job("job", reads=landing, writes=slow)(lambda rows: rows)
     for number in range(4):
         place.land(f"{number}.json", number, 1000 + number)
-    wishes = admission.Wishes(dev=True, once=True)
+    wishes = admission.RunOptions(dev=True, once=True)
     said: list[str] = []
-    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
     driver.launch(jobs, place.spark, wishes, said.append).wait()
     *batches, last = said
     assert last == "job: done"
@@ -309,8 +309,8 @@ def test_a_query_without_data_reports_no_batch_that_never_ran(
     for name in ("_TELL_SECONDS", "_ASK_SECONDS"):
         monkeypatch.setattr(driver, name, 0.0)
     place.land("a.json", 0, 10)
-    declared, wishes = place.pipeline(), admission.Wishes(dev=True)
-    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    declared, wishes = place.pipeline(), admission.RunOptions(dev=True)
+    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
     said: list[str] = []
     interval = "spark.sql.streaming.noDataProgressEventInterval"
     place.spark.conf.set(interval, "50ms")
@@ -571,7 +571,7 @@ def test_stopping_lets_the_batch_finish_and_commit(place: Place) -> None:
     declared = place.pipeline(sinks.foreach_batch(slowly, name="slow"), place.append())
     place.land("a.json", 0, 10)
     running = driver.start(
-        declared.declaration, declared.jobs, place.spark, admission.Wishes(dev=True)
+        declared.declaration, declared.jobs, place.spark, admission.RunOptions(dev=True)
     )
     assert begun.wait(60)
     running.stop(grace=30)
@@ -625,8 +625,8 @@ def test_a_run_of_what_is_there_stops_when_told(place: Place) -> None:
     place.land("a.json", 0, 10)
     second = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA)
     declared.job("second", reads=second, writes=place.append("other"))(lambda rows: rows)
-    wishes = admission.Wishes(dev=True, once=True)
-    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    wishes = admission.RunOptions(dev=True, once=True)
+    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
     running = driver.launch(jobs, place.spark, wishes, wake=told)
     running.wait(told)
     running.stop()

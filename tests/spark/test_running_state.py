@@ -18,7 +18,7 @@ from holdfast.gather import evidence
 from holdfast.gather.around import surroundings
 from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Code, Finding, Judgement, Seen
+from holdfast.model.finding import Code, Finding, Judgement, RuleInput
 from holdfast.predict import restart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
 
@@ -147,15 +147,15 @@ def _looks(location: Path, reader: Reader, *, too_fast_for: bool) -> None:
 
 
 def _look(location: Path, reader: Reader) -> tuple[Evidence, tuple[Finding, ...]]:
-    place = evidence.Place(
+    place = evidence.CheckpointPlace(
         url=str(location), name=location.name, reader=reader, beside=None, storage={}
     )
     top = reader.children("")
     assert isinstance(top, Children)
-    found = evidence.evidence(place, top, event_log=None, now_ms=NOW_MS)
-    how = restart.starting(found, None, asynchronous=False)
-    around = surroundings.seen(place, found, surroundings.Wishes(kafka="", asked={}))
-    seen = Seen(evidence=found, restart=restart.predicted(found, how), surroundings=around)
-    told = diagnosis.diagnosed(seen)
+    found = evidence.collect(place, top, event_log=None, now_ms=NOW_MS)
+    how = restart.choose_start(found, None, asynchronous=False)
+    around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
+    seen = RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
+    told = diagnosis.diagnose(seen)
     assert told.judgement is not Judgement.UNSAFE, told
     return found, told.findings

@@ -20,7 +20,14 @@ from holdfast.examples.database import Database
 from holdfast.examples.sensors import pipeline, reconcile, simulator, stages
 from holdfast.examples.sensors.landing import LandingWriter
 from holdfast.examples.sensors.pipeline import Settings
-from holdfast.examples.sensors.simulator import Defect, Encoding, Kind, Message, Reading, Truth
+from holdfast.examples.sensors.simulator import (
+    Defect,
+    Encoding,
+    Message,
+    MessageKind,
+    Reading,
+    Truth,
+)
 from holdfast.examples.sensors.stages import Reason
 
 pytestmark = pytest.mark.spark
@@ -47,7 +54,7 @@ EXPECTED = {
 
 
 def sent(count: int, encoding: Encoding) -> tuple[Message, ...]:
-    return tuple(simulator.messages(SEED, count, encoding=encoding))
+    return tuple(simulator.generate_messages(SEED, count, encoding=encoding))
 
 
 def raw(spark: SparkSession, messages: Sequence[Message]) -> DataFrame:
@@ -77,13 +84,13 @@ def test_every_payload_is_a_reading_or_has_the_reason_of_its_defect(
 ) -> None:
     messages = sent(6_000, encoding)
 
-    typed = stages.typed(raw(spark, messages), encoding)
+    typed = stages.decode_readings(raw(spark, messages), encoding)
 
-    assert readings_of(stages.readings(typed)) == Counter(
+    assert readings_of(stages.select_readings(typed)) == Counter(
         of(m.content) for m in messages if isinstance(m.content, Reading)
     )
-    wrong = stages.quarantine(typed).select("position", "payload", "reason").collect()
-    garbage = {n: m for n, m in enumerate(messages) if m.kind is Kind.GARBAGE}
+    wrong = stages.select_quarantine(typed).select("position", "payload", "reason").collect()
+    garbage = {n: m for n, m in enumerate(messages) if m.kind is MessageKind.GARBAGE}
     assert {row.position for row in wrong} == set(garbage)
     for row in wrong:
         message = garbage[row.position]
@@ -120,10 +127,10 @@ def test_what_the_simulator_does_not_send_is_quarantined_too(
 ) -> None:
     rows = spark.createDataFrame([(b"k", payload, "here", 0, None)], RAW)
 
-    typed = stages.typed(rows, Encoding.JSON)
+    typed = stages.decode_readings(rows, Encoding.JSON)
 
-    assert [row.reason for row in stages.quarantine(typed).collect()] == [reason]
-    assert stages.readings(typed).count() == 0
+    assert [row.reason for row in stages.select_quarantine(typed).collect()] == [reason]
+    assert stages.select_readings(typed).count() == 0
 
 
 def test_landing_files_become_raw_rows_with_a_line_number_each(
@@ -134,7 +141,7 @@ def test_landing_files_become_raw_rows_with_a_line_number_each(
     (tmp_path / "part-000000500.tsv").write_bytes(b"not of a landing file\nkey\t*\n")
 
     read = spark.read.format("text").option("wholetext", "true").load(str(tmp_path))
-    rows = stages.from_files(read).orderBy("origin", "position").collect()
+    rows = stages.parse_files(read).orderBy("origin", "position").collect()
 
     assert [(bytes(row.key), bytes(row.payload)) for row in rows[:500]] == [
         (message.key, message.payload) for message in messages
@@ -151,7 +158,7 @@ def test_kafka_records_become_raw_rows_with_partition_and_offset(spark: SparkSes
     )
     records = spark.createDataFrame([(b"k", b"v", "sensors", 3, 42, None)], schema)
 
-    rows = stages.from_kafka(records)
+    rows = stages.parse_kafka(records)
 
     assert rows.select("key", "payload", "origin", "position").collect() == [
         (b"k", b"v", "sensors/3", 42)
@@ -161,16 +168,16 @@ def test_kafka_records_become_raw_rows_with_partition_and_offset(spark: SparkSes
 
 def test_minutes_and_newest_readings_are_those_of_the_truth(spark: SparkSession) -> None:
     messages = sent(4_000, Encoding.JSON)
-    truth = simulator.truth(messages)
-    typed = stages.typed(raw(spark, messages), Encoding.JSON)
-    distinct = stages.readings(typed).dropDuplicates(["sensor", "metric", "sequence"])
+    truth = simulator.compute_truth(messages)
+    typed = stages.decode_readings(raw(spark, messages), Encoding.JSON)
+    distinct = stages.select_readings(typed).dropDuplicates(["sensor", "metric", "sequence"])
 
-    minutes = stages.by_minute(distinct)
+    minutes = stages.aggregate_minutes(distinct)
 
     in_ms = F.unix_millis("minute").alias("minute")
     found = {
         (row.sensor, row.metric, row.minute): (row.rows, row.min, row.max, row.mean)
-        for row in stages.minutely(minutes)
+        for row in stages.select_minutes(minutes)
         .select("sensor", "metric", in_ms, F.col("count").alias("rows"), "min", "max", "mean")
         .collect()
     }
@@ -178,7 +185,9 @@ def test_minutes_and_newest_readings_are_those_of_the_truth(spark: SparkSession)
         key: (minute.count, minute.min, minute.max, pytest.approx(minute.mean))
         for key, minute in truth.minutely.items()
     }
-    newest = sorted(readings_of(stages.latest(minutes)).elements(), key=lambda row: str(row[2]))
+    newest = sorted(
+        readings_of(stages.select_latest(minutes)).elements(), key=lambda row: str(row[2])
+    )
     assert {(row[0], row[1]): row for row in newest} == {
         key: of(reading) for key, reading in truth.latest.items()
     }
@@ -189,16 +198,18 @@ def test_a_stream_removes_what_was_sent_twice_and_keeps_all_that_is_wrong(
 ) -> None:
     """Over many batches: no garbage is lost, and none moves the watermark so that readings are."""
     messages = sent(4_000, Encoding.JSON)
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     empty = sum(m.content is Defect.EMPTY for m in messages)
     LandingWriter(directory=tmp_path / "landing", messages_per_file=800).write(messages)
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     wire = session.readStream.format("text").options(wholetext="true", maxFilesPerTrigger="1")
-    typed = stages.typed(stages.from_files(wire.load(str(tmp_path / "landing"))), Encoding.JSON)
+    typed = stages.decode_readings(
+        stages.parse_files(wire.load(str(tmp_path / "landing"))), Encoding.JSON
+    )
 
     query = (
-        stages.distinct(typed)
+        stages.drop_duplicates(typed)
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -209,8 +220,8 @@ def test_a_stream_removes_what_was_sent_twice_and_keeps_all_that_is_wrong(
     batches = [dict(progress["eventTime"]) for progress in query.recentProgress]
     assert max(str(batch.get("watermark")) for batch in batches) < "2026-01-02"
     found = session.read.parquet(str(tmp_path / "distinct"))
-    assert stages.readings(found).count() == truth.readings
-    wrong = stages.quarantine(found)
+    assert stages.select_readings(found).count() == truth.readings
+    wrong = stages.select_quarantine(found)
     assert wrong.count() == truth.garbage
     assert wrong.where(F.col("reason") == Reason.PAYLOAD_EMPTY.value).count() == empty > 1
 
@@ -227,7 +238,7 @@ def served(database: Database) -> str:
 def tell_when_caught_up(settings: Settings, truth: Truth, enough: threading.Event) -> None:
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline and not enough.wait(0.5):
-        if reconcile.caught_up(settings, truth):
+        if reconcile.has_caught_up(settings, truth):
             break
     enough.set()
 
@@ -238,7 +249,7 @@ def test_the_pipeline_reconciles_with_what_was_sent(
     spark: SparkSession, tmp_path: Path, served: str, encoding: Encoding
 ) -> None:
     messages = sent(3_000, encoding)
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     settings = Settings(home=tmp_path, encoding=encoding, postgres=served)
     LandingWriter(directory=settings.landing, messages_per_file=100).write(messages)
 
@@ -253,7 +264,7 @@ def test_the_pipeline_reconciles_with_what_was_sent(
         enough.set()
         watcher.join()
 
-    found = reconcile.reconcile(messages, truth, settings)
+    found = reconcile.compare(messages, truth, settings)
     assert found.differences == ()
     assert (found.postgres_latest, found.postgres_minutely) == (
         len(truth.latest),
@@ -265,10 +276,10 @@ def test_the_pipeline_reconciles_with_what_was_sent(
 
 def write_tables(settings: Settings, messages: Sequence[Message]) -> None:
     """The tables as they must be, without Spark."""
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     distinct = {m.content: None for m in messages if isinstance(m.content, Reading)}
     write(settings.table("raw"), [{"payload": m.payload} for m in messages])
-    garbage = [{"payload": m.payload} for m in messages if m.kind is Kind.GARBAGE]
+    garbage = [{"payload": m.payload} for m in messages if m.kind is MessageKind.GARBAGE]
     write(settings.table("quarantine"), garbage)
     write(settings.table("readings"), [asdict(reading) for reading in distinct])
     latest = [asdict(reading) for reading in truth.latest.values()]
@@ -316,30 +327,30 @@ def query(settings: Settings, text: str) -> None:
 
 def test_reconciling_counts_what_is_missing_surplus_and_wrong(tmp_path: Path, served: str) -> None:
     messages = sent(2_000, Encoding.JSON)
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     settings = Settings(home=tmp_path, postgres=served)
     write_tables(settings, messages)
-    whole = reconcile.reconcile(messages, truth, settings)
+    whole = reconcile.compare(messages, truth, settings)
     assert whole.exact
     assert (whole.raw, whole.readings, whole.quarantine) == (2_000, truth.readings, truth.garbage)
     assert whole.device_duplicates == truth.duplicates
-    assert reconcile.caught_up(settings, truth)
+    assert reconcile.has_caught_up(settings, truth)
 
     raw_payloads = [{"payload": m.payload} for m in messages]
     write(settings.table("raw"), [*raw_payloads[3:], *raw_payloads[10:12]])
     latest = [asdict(reading) for reading in truth.latest.values()]
     write(settings.table(pipeline.LATEST), [{**latest[0], "value": -1.0}, *latest[1:]])
 
-    broken = reconcile.reconcile(messages, truth, settings)
+    broken = reconcile.compare(messages, truth, settings)
 
     assert (broken.lost, broken.duplicated) == (3 + 1, 2 + 1)
     assert any(words.startswith("sensor_latest: lost") for words in broken.differences)
-    assert not reconcile.caught_up(settings, truth)
+    assert not reconcile.has_caught_up(settings, truth)
 
 
 def test_reconciling_looks_at_what_is_served(tmp_path: Path, served: str) -> None:
     messages = sent(2_000, Encoding.JSON)
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     settings = Settings(home=tmp_path, postgres=served)
     write_tables(settings, messages)
     one = "SELECT ctid FROM {} LIMIT 1"
@@ -349,19 +360,19 @@ def test_reconciling_looks_at_what_is_served(tmp_path: Path, served: str) -> Non
         f"UPDATE sensor_minutely SET max = -1 WHERE ctid = ({one.format('sensor_minutely')})",
     )
 
-    broken = reconcile.reconcile(messages, truth, settings)
+    broken = reconcile.compare(messages, truth, settings)
 
     assert (broken.lost, broken.duplicated) == (2, 1)
     assert broken.postgres_latest == len(truth.latest) - 1
     assert any(words.startswith("postgres sensor_latest: lost") for words in broken.differences)
-    assert not reconcile.caught_up(settings, truth)
+    assert not reconcile.has_caught_up(settings, truth)
 
 
 def test_nothing_is_caught_up_where_there_are_no_tables(tmp_path: Path, served: str) -> None:
     messages = sent(100, Encoding.JSON)
-    truth = simulator.truth(messages)
+    truth = simulator.compute_truth(messages)
     settings = Settings(home=tmp_path, postgres=served)
 
-    assert reconcile.counts(settings) == reconcile.Counts()
-    assert not reconcile.caught_up(settings, truth)
-    assert reconcile.reconcile(messages, truth, settings).lost > 100
+    assert reconcile.count_rows(settings) == reconcile.Counts()
+    assert not reconcile.has_caught_up(settings, truth)
+    assert reconcile.compare(messages, truth, settings).lost > 100

@@ -24,7 +24,7 @@ from tests.spark.restarting import Observed, Sink, observe
 from holdfast.examples.broker import Broker
 from holdfast.model.finding import Code, Judgement, Severity
 from holdfast.model.json import Json
-from holdfast.model.restart import Restart, Runs
+from holdfast.model.restart import Restart, RunForecast
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -111,7 +111,7 @@ def test_a_socket_at_rest_before_its_first_line_is_never_read(
 ) -> None:
     location = written(tmp_path / "ck", batches, pending=False)
     found = diagnosed(location)
-    assert found.restart.runs is Runs.NOT
+    assert found.restart.runs is RunForecast.NOT
     assert found.restart.error is None
     assert found.judgement is Judgement.UNDEFINED
     assert "never connects" in found.findings[0].text
@@ -134,7 +134,7 @@ def test_a_pending_batch_of_a_socket_without_lines_starts_fine(
     location = written(tmp_path / "ck", batches, pending=True)
     found = diagnosed(location)
     predicted = found.restart
-    assert (predicted.runs, predicted.error, predicted.later) == (Runs.SURELY, None, ())
+    assert (predicted.runs, predicted.error, predicted.later) == (RunForecast.SURELY, None, ())
     assert found.judgement is Judgement.SAFE
     assert {one.severity for one in found.findings if one.code is Code.PENDING_BATCH} == {
         Severity.NOTE
@@ -155,7 +155,7 @@ def test_a_socket_that_has_read_lines_runs_without_rows_and_fails(
     location = written(tmp_path / "ck", [-1, _HIGH], pending=pending)
     found = diagnosed(location)
     predicted = found.restart
-    assert (predicted.runs, predicted.error) == (Runs.SURELY, None)
+    assert (predicted.runs, predicted.error) == (RunForecast.SURELY, None)
     assert found.judgement is Judgement.UNDEFINED
     (later,) = predicted.later
     with sending() as lines:

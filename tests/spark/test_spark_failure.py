@@ -116,8 +116,8 @@ def test_a_function_that_fails_once_does_not_end_a_job_with_a_column_mapped_tabl
     declared.job("job", reads=landing, writes=sinks.delta_append(str(tmp_path / "t")))(
         lambda rows: rows.select(apply("id").alias("id"))
     )
-    wishes = admission.Wishes(dev=True, once=True, restarts=1)
-    jobs = admission.admitted(declared.declaration, declared.jobs, wishes)
+    wishes = admission.RunOptions(dev=True, once=True, restarts=1)
+    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
     said: list[str] = []
     driver.launch(jobs, spark, wishes, said.append).wait()
     assert "restart 1 of 1" in said[0]

@@ -21,19 +21,21 @@ from holdfast.gather.locate import resolve
 from holdfast.gather.logs import tail
 from holdfast.gather.state import operators as states
 from holdfast.gather.state import readable_batches, stores
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import OperatorEvidence
 from holdfast.run import state
 
 pytestmark = pytest.mark.spark
 _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
 
 
-def looked(place: Path) -> tuple[resolve.Checkpoint, tree.Tree, tuple[OperatorSeen, ...]]:
+def looked(
+    place: Path,
+) -> tuple[resolve.Checkpoint, tree.CheckpointTree, tuple[OperatorEvidence, ...]]:
     """A checkpoint, what its names say, and its operators."""
-    found = resolve.checkpoint_at(str(place), {})
-    listed = snapshot.folded(found.place.reader, found.top)
-    logged = stores.logged(listed, tail.entries(found.place.reader, listed), History())
-    return found, listed, states.seen(found.place.reader, listed, logged).operators
+    found = resolve.find_checkpoint(str(place), {})
+    listed = snapshot.take(found.place.reader, found.top)
+    logged = stores.make_logged_state(listed, tail.read(found.place.reader, listed), History())
+    return found, listed, states.read(found.place.reader, listed, logged).operators
 
 
 def read(
@@ -44,19 +46,19 @@ def read(
     batch: int | None = None,
     changes: tuple[int, int] | None = None,
     limit: int = 1000,
-) -> state.Rows:
+) -> state.StateRows:
     """What Spark reads of an operator."""
     found, listed, operators = looked(place)
     last = listed.commits.ids.last or 0
-    wanted = state.Wanted(
+    wanted = state.StateQuery(
         operator=operator,
         batch=last if batch is None else batch,
         changes=changes,
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
-    with state.copied(found.place.reader, found.top, operator) as copy:
-        return state.rows(copy, operators[operator], wanted, spark)
+    with state.copy_checkpoint(found.place.reader, found.top, operator) as copy:
+        return state.read(copy, operators[operator], wanted, spark)
 
 
 def rows(
@@ -65,7 +67,7 @@ def rows(
     *,
     batch: int | None = None,
     changes: tuple[int, int] | None = None,
-) -> tuple[state.Row, ...]:
+) -> tuple[state.StateRow, ...]:
     """The rows of the first operator, all of them."""
     found = read(spark, place, batch=batch, changes=changes)
     assert not found.cut
@@ -187,8 +189,10 @@ def test_what_is_refused_without_spark_is_what_spark_cannot_read(
     assert operators
     for batch in committed:
         for changes in (None, (batch, batch)):
-            asked = readable_batches.Asked(location="", operator=0, batch=batch, changes=changes)
-            expected = _answers(lambda: readable_batches.batch(asked, listed, operators[0]))  # noqa: B023
+            asked = readable_batches.StateRequest(
+                location="", operator=0, batch=batch, changes=changes
+            )
+            expected = _answers(lambda: readable_batches.choose_batch(asked, listed, operators[0]))  # noqa: B023
             found = _answers(lambda: read(spark, place, batch=batch, changes=changes))  # noqa: B023
             assert found == expected, (batch, changes)
 

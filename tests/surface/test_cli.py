@@ -240,7 +240,7 @@ def test_under_spark_submit(tmp_path: Path) -> None:
     module = declare(tmp_path, str(tmp_path / "checkpoints"))
     (tmp_path / "landing/a.json").write_text('{"id": 1}\n{"id": 2}\n')
     home = Path(pyspark.__file__).parent
-    paths = ",".join(str(path) for path in jars.paths(f"spark-{build.spark_line()}"))
+    paths = ",".join(str(path) for path in jars.fetch(f"spark-{build.find_spark_line()}"))
     main = Path(sys.modules["holdfast"].__file__ or "").parent / "__main__.py"
     done = subprocess.run(
         [home / "bin/spark-submit", "--jars", paths, main, "run", module, "--once", "--dev"],

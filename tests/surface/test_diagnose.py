@@ -122,8 +122,8 @@ def test_explain() -> None:
 @each
 def test_a_checkpoint_that_spark_left_at_rest_is_safe(golden: Golden) -> None:
     found = diagnosed(golden.checkpoint)
-    assert diagnosis.of(found)
-    assert list(diagnosis.lines(found))
+    assert diagnosis.to_json(found)
+    assert list(diagnosis.to_lines(found))
     restart = found.restart
     if restart.error is None and not restart.rerun:
         assert found.judgement in (Judgement.SAFE, Judgement.UNDEFINED), found.findings
@@ -172,7 +172,7 @@ def test_topics_and_folders_may_be_called_as_secrets_are(tmp_path: Path) -> None
     ends = [{"auth-events": {"0": n, "1": n}, "tokens": {"0": n}} for n in (10, 20)]
     location = reading(tmp_path / "user-tokens", ends)
     (location / "commits/1").unlink()
-    shown = text.plain(diagnosis.lines(diagnosed(location)))
+    shown = text.strip_styles(diagnosis.to_lines(diagnosed(location)))
     assert "(redacted)" not in shown
     for name in ("auth-events-0", "auth-events-1", "tokens-0"):
         assert f"  source 0 (Kafka or Event Hubs) {name}: 10 → 20\n" in shown

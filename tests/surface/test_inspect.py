@@ -110,7 +110,7 @@ def test_the_json_names_what_it_promises(tmp_path: Path) -> None:
 
 @each
 def test_the_json_is_as_its_schema_says(golden: Golden) -> None:
-    shown = json.loads(json.dumps(document.of(evidence(golden.checkpoint))))
+    shown = json.loads(json.dumps(document.to_json(evidence(golden.checkpoint))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
 
 
@@ -122,7 +122,7 @@ def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
     (location / "commits/9").write_text("x")
     (location / "inner/offsets").mkdir(parents=True)
     (location / "inner/offsets/0").write_text("x")
-    shown = json.loads(json.dumps(document.of(evidence(location))))
+    shown = json.loads(json.dumps(document.to_json(evidence(location))))
     assert list(problems(shown, SCHEMA, SCHEMA)) == []
     report = SCHEMA["$defs"]["report"]
     assert list(problems({**shown, "more": 1}, report, SCHEMA)) == ["$: more is not in the schema"]

@@ -150,7 +150,7 @@ def test_wide_letters_are_aligned(tmp_path: Path) -> None:
     for name in ("a", "uni-ü漢🙂", "e\u0301"):
         files.write(tmp_path / name)
     _, head, *rows = shown(tmp_path).splitlines()
-    starts = {columns.width(row[: row.index(files.QUERY_ID)]) for row in rows}
+    starts = {columns.measure(row[: row.index(files.QUERY_ID)]) for row in rows}
     assert starts == {head.index("query id")}
 
 

@@ -285,7 +285,7 @@ def test_a_driver_that_runs_is_in_every_form(tmp_path: Path, form: Sequence[str]
     ],
 )
 def test_a_name_means_nothing_in_markdown(given: str, expected: str) -> None:
-    assert markdown.literal(given) == expected
+    assert markdown.format_literal(given) == expected
 
 
 def test_markdown_tells_of_a_restart_what_the_text_does(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_missing_metadata_file_names_the_version_that_refuses_it(tmp_path: Pat
 
 def _named(told: str) -> dict[str, str]:
     """Read the settings that a remedy gives to `--set`."""
-    return build.parse(tuple(re.findall(r"`--set ([^`]+)`", told)))
+    return build.parse_settings(tuple(re.findall(r"`--set ([^`]+)`", told)))
 
 
 def test_a_checksum_that_was_left_is_removed_as_told(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_partitions_are_set_as_told(tmp_path: Path) -> None:
 
 def test_a_setting_is_written_as_told() -> None:
     with pytest.raises(OptionInvalid) as told:
-        build.parse(("shuffle.partitions 8",))
+        build.parse_settings(("shuffle.partitions 8",))
     (form,) = re.findall(r"`--set (.+?)`", told.value.hint)
     written = form.replace("KEY", "spark.sql.shuffle.partitions").replace("VALUE", "8")
-    assert build.parse((written,)) == {"spark.sql.shuffle.partitions": "8"}
+    assert build.parse_settings((written,)) == {"spark.sql.shuffle.partitions": "8"}
 
 
 def test_the_package_of_the_server_is_called_as_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def running(spark: OldSpark, folder: Path) -> Iterator[Jvm]:
 
 def _class_path(spark: OldSpark, folder: Path) -> list[Path]:
     if spark.version.startswith("2."):
-        maven = MavenContext(repo_cache=jars.cache_folder(), timeout=120)
+        maven = MavenContext(repo_cache=jars.find_cache(), timeout=120)
         roots = [maven.create_dependency(root) for root in spark.jars]
         direct, transitive = maven.resolver.resolve(roots)
         found = [one.artifact.resolve() for one in (*direct, *transitive)]

@@ -116,8 +116,8 @@ def jars_in(python: Path) -> Iterable[Path]:
 def downloaded(wanted: str | tuple[str, ...]) -> Iterable[Path]:
     """The jars of a set, or of coordinates."""
     if isinstance(wanted, str):
-        return jars.paths(wanted)
-    maven = MavenContext(repo_cache=jars.cache_folder(), timeout=120)
+        return jars.fetch(wanted)
+    maven = MavenContext(repo_cache=jars.find_cache(), timeout=120)
     found = []
     for coordinate in wanted:
         group, artifact, version = coordinate.split(":")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from holdfast.gather.inventory.tree import Told
+    from holdfast.gather.inventory.tree import OnProgress
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2
 _WIDTH = 30
 
 
-class Bar:
+class ProgressBar:
     """Shown where listing takes longer than a second; gone when it ends."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Bar:
         self._next = time.monotonic() + _AFTER_S
         self._shown = False
 
-    def __enter__(self) -> "Told":
+    def __enter__(self) -> "OnProgress":
         return self._told
 
     def __exit__(self, *_: object) -> None:

@@ -36,9 +36,11 @@ def check(  # noqa: PLR0913  one parameter an option
     """
     from holdfast.report import check as shown  # the command is to start fast
 
-    found = ops.check(ops.load(target), jobs, master=master, given=build.parse(given), debug=debug)
+    found = ops.check(
+        ops.load(target), jobs, master=master, given=build.parse_settings(given), debug=debug
+    )
     if as_json:
-        options.write(json.dumps(shown.of(found), indent=2, ensure_ascii=False) + "\n")
+        options.write(json.dumps(shown.to_json(found), indent=2, ensure_ascii=False) + "\n")
     else:
-        options.write_lines(shown.lines(found))
-    context.exit(0 if shown.worst(found) is Judgement.SAFE else 1)
+        options.write_lines(shown.to_lines(found))
+    context.exit(0 if shown.find_worst(found) is Judgement.SAFE else 1)

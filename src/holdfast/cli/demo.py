@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli import options
-from holdfast.errors import extras_missing
+from holdfast.errors import make_extras_error
 from holdfast.examples.sensors.simulator import Encoding
 
 
@@ -51,7 +51,7 @@ def demo(  # noqa: PLR0913  one parameter an option
     from holdfast.examples.sensors import demo as sensors  # it needs extras
 
     return sensors.run(
-        sensors.Wishes(
+        sensors.DemoOptions(
             kafka=kafka,
             seed=seed,
             kills=kills,
@@ -71,4 +71,4 @@ def _require_packages(*, kafka: bool) -> None:
         needed["confluent_kafka"] = "confluent-kafka"
     missing = [package for module, package in needed.items() if find_spec(module) is None]
     if missing:
-        raise extras_missing(missing, extras)
+        raise make_extras_error(missing, extras)

@@ -8,7 +8,7 @@ import click
 
 from holdfast import ops
 from holdfast.cli import options
-from holdfast.cli.bar import Bar
+from holdfast.cli.bar import ProgressBar
 from holdfast.errors import OptionInvalid
 from holdfast.model.finding import Judgement
 from holdfast.model.spark_version import SparkVersion
@@ -52,14 +52,14 @@ def diagnose(  # noqa: PLR0913  one parameter an option
     Ends with 0 if a start is safe, with 1 if a finding needs a decision, with 2 if there is no
     checkpoint, and with 3 if it cannot be read.
     """
-    with Bar() as told:
+    with ProgressBar() as told:
         found = ops.diagnose(
             location,
-            storage=options.pairs(storage, "--storage"),
+            storage=options.parse_pairs(storage, "--storage"),
             event_log=event_log,
-            spark=_version(spark),
+            spark=_parse_version(spark),
             asynchronous=asynchronous,
-            asked=options.pairs(given, "--set"),
+            asked=options.parse_pairs(given, "--set"),
             kafka=kafka,
             now_ms=round(time.time() * 1000),
             told=told,
@@ -67,14 +67,14 @@ def diagnose(  # noqa: PLR0913  one parameter an option
     from holdfast.report import diagnosis  # the command is to start fast
 
     if as_json:
-        text = json.dumps(diagnosis.of(found), indent=2, ensure_ascii=False)
+        text = json.dumps(diagnosis.to_json(found), indent=2, ensure_ascii=False)
         options.write(text + "\n")
     else:
-        options.write_lines(diagnosis.lines(found))
+        options.write_lines(diagnosis.to_lines(found))
     context.exit(0 if found.judgement is Judgement.SAFE else 1)
 
 
-def _version(told: str | None) -> SparkVersion | None:
+def _parse_version(told: str | None) -> SparkVersion | None:
     if told is None:
         return None
     found = _VERSION.fullmatch(told)

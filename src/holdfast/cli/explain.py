@@ -24,10 +24,10 @@ def explain(code: str | None, *, debug: bool) -> None:  # noqa: ARG001  the entr
         options.write(_list_codes())
         return
     told = code.strip().upper()
-    refusals = {kind.code: kind for kind in errors.kinds()}
+    refusals = {kind.code: kind for kind in errors.list_kinds()}
     if told in Code.__members__:
         found = Code(told)
-        options.write_lines(explanation.lines(found, EXPLANATIONS[found]))
+        options.write_lines(explanation.to_lines(found, EXPLANATIONS[found]))
     elif told in refusals:
         meaning = (refusals[told].__doc__ or "").splitlines()[0]
         options.write(f"{told}\n{meaning}\n\nExit code {refusals[told].exit_code}\n")
@@ -43,7 +43,7 @@ def explain(code: str | None, *, debug: bool) -> None:  # noqa: ARG001  the entr
 def _list_codes() -> str:
     """Return every code with one line on its meaning, findings first."""
     findings = {code.value: EXPLANATIONS[code].meaning for code in Code}
-    refusals = {kind.code: (kind.__doc__ or "") for kind in errors.kinds()}
+    refusals = {kind.code: (kind.__doc__ or "") for kind in errors.list_kinds()}
     width = max(map(len, (*findings, *refusals)))
     parts = []
     for title, codes in (("findings", findings), ("errors", refusals)):

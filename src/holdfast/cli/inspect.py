@@ -9,7 +9,7 @@ import click
 
 from holdfast import ops
 from holdfast.cli import options
-from holdfast.cli.bar import Bar
+from holdfast.cli.bar import ProgressBar
 from holdfast.errors import OptionInvalid
 from holdfast.model.evidence import BatchDetail, Checkpoints, Evidence
 from holdfast.model.json import Json
@@ -22,7 +22,7 @@ from holdfast.model.json import Json
 @click.option("--html", "as_html", is_flag=True, help="One HTML file with charts.")
 @click.option(
     "--batch",
-    type=options.Whole(0, several="--compare A:B"),
+    type=options.WholeNumber(0, several="--compare A:B"),
     metavar="N",
     help="What batch N consumed.",
 )
@@ -47,16 +47,16 @@ def inspect(  # noqa: PLR0913  one parameter an option
     LOCATION is a checkpoint, or a folder that checkpoints lie in: a path, or a URL with file, s3,
     s3a, gs, abfss or hdfs.
     """
-    form = _form({"json": as_json, "markdown": as_markdown, "html": as_html})
-    given = options.pairs(storage, "--storage")
+    form = _choose_form({"json": as_json, "markdown": as_markdown, "html": as_html})
+    given = options.parse_pairs(storage, "--storage")
     if batch is not None or compare is not None:
-        after, last = _range(batch, compare)
-        detail = ops.batch_detail(
+        after, last = _parse_range(batch, compare)
+        detail = ops.inspect_batch(
             location, storage=given, event_log=event_log, batch=last, after=after
         )
         _show_detail(detail, location, form, compared=after is not None)
         return
-    with Bar() as told:
+    with ProgressBar() as told:
         found = ops.inspect(
             location,
             storage=given,
@@ -70,7 +70,7 @@ def inspect(  # noqa: PLR0913  one parameter an option
         _show_rows(found, location, form)
 
 
-def _form(asked: Mapping[str, bool]) -> str | None:
+def _choose_form(asked: Mapping[str, bool]) -> str | None:
     chosen = [name for name, wanted in asked.items() if wanted]
     if len(chosen) > 1:
         raise OptionInvalid(
@@ -80,10 +80,10 @@ def _form(asked: Mapping[str, bool]) -> str | None:
     return chosen[0] if chosen else None
 
 
-def _range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
+def _parse_range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
     if compare is None:
         return None, batch or 0
-    return options.two_batches("--compare", compare, batch, "A:B")
+    return options.parse_two_batches("--compare", compare, batch, "A:B")
 
 
 def _show(found: Evidence, form: str | None) -> None:
@@ -91,37 +91,37 @@ def _show(found: Evidence, form: str | None) -> None:
     if form == "json":
         from holdfast.report import document
 
-        _json(document.of(found))
+        _write_json(document.to_json(found))
     elif form == "markdown":
         from holdfast.report import markdown
 
-        options.write(markdown.of(found))
+        options.write(markdown.render(found))
     elif form == "html":
         from holdfast.report.html import page
 
-        options.write(page.of(found))
+        options.write(page.render(found))
     else:
         from holdfast.report.terminal import text
 
-        options.write_lines(text.of(found))
+        options.write_lines(text.to_lines(found))
 
 
 def _show_rows(found: Checkpoints, location: str, form: str | None) -> None:
     from holdfast.report import listing
     from holdfast.storage import urls
 
-    base = urls.canonical(location)
+    base = urls.to_canonical(location)
     if form == "json":
-        _json(listing.of(found, base))
+        _write_json(listing.to_json(found, base))
     elif form == "markdown":
-        options.write(listing.markdown(found, base) + "\n")
+        options.write(listing.to_markdown(found, base) + "\n")
     elif form == "html":
         instead = shlex.join(["holdfast", "inspect", "--html", found.rows[0].location])
-        raise _other_form(
+        raise _make_form_error(
             "text, `--json` or `--markdown` for a folder of checkpoints", form, instead
         )
     else:
-        options.write_lines(listing.lines(found, base))
+        options.write_lines(listing.to_lines(found, base))
 
 
 def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:
@@ -129,19 +129,19 @@ def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compar
     from holdfast.storage import urls
 
     if form == "json":
-        _json(batches.of(detail, urls.canonical(location), compared=compared))
+        _write_json(batches.to_json(detail, urls.to_canonical(location), compared=compared))
     elif form is None:
-        options.write_lines(batches.lines(detail, compared=compared))
+        options.write_lines(batches.to_lines(detail, compared=compared))
     else:
         instead = shlex.join(["holdfast", "inspect", f"--{form}", location])
-        raise _other_form("text or `--json` for one batch, or two", form, instead)
+        raise _make_form_error("text or `--json` for one batch, or two", form, instead)
 
 
-def _other_form(expected: str, form: str, instead: str) -> OptionInvalid:
+def _make_form_error(expected: str, form: str, instead: str) -> OptionInvalid:
     return OptionInvalid(
         f"expected {expected}, found `--{form}`", hint=f"see the whole: `{instead}`"
     )
 
 
-def _json(shown: Json) -> None:
+def _write_json(shown: Json) -> None:
     options.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")

@@ -8,6 +8,8 @@ import click
 from holdfast import ops
 from holdfast.cli import options
 from holdfast.model.definition import (
+    DeclaredLedgerSink,
+    DeclaredSource,
     DeltaAppend,
     DeltaMerge,
     DeltaTable,
@@ -18,11 +20,9 @@ from holdfast.model.definition import (
     JdbcUpsert,
     Job,
     Kafka,
-    LedgeredSink,
     Output,
     PostgresAppend,
     PostgresUpsert,
-    Source,
     find_target,
 )
 from holdfast.model.json import Json
@@ -38,41 +38,41 @@ def jobs(target: str, *, as_json: bool) -> None:
     """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
     pipeline = ops.load(target)
     if as_json:
-        listed = redact.value({"pipeline": pipeline.name, "jobs": _listed(pipeline)})
+        listed = redact.value({"pipeline": pipeline.name, "jobs": _to_json(pipeline)})
         options.write(json.dumps(listed, indent=2) + "\n")
     else:
-        options.write("".join(f"{redact.shown(line)}\n" for line in _lines(pipeline)))
+        options.write("".join(f"{redact.for_display(line)}\n" for line in _format_lines(pipeline)))
 
 
-def _lines(pipeline: Pipeline) -> Iterator[str]:
+def _format_lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
         yield f"{job.name}  ({job.declared})"
-        yield f"  reads       {'; '.join(_source(source) for source in job.reads)}"
-        yield f"  writes      {'; '.join(_output(output) for output in job.writes)}"
-        yield f"  checkpoint  {_location(pipeline, job)}"
+        yield f"  reads       {'; '.join(_describe_source(source) for source in job.reads)}"
+        yield f"  writes      {'; '.join(_describe_output(output) for output in job.writes)}"
+        yield f"  checkpoint  {_find_location(pipeline, job)}"
 
 
-def _listed(pipeline: Pipeline) -> list[Json]:
+def _to_json(pipeline: Pipeline) -> list[Json]:
     return [
         {
             "name": job.name,
             "declared": str(job.declared),
-            "reads": [_source(source) for source in job.reads],
-            "writes": [_output(output) for output in job.writes],
-            "checkpoint": _location(pipeline, job),
+            "reads": [_describe_source(source) for source in job.reads],
+            "writes": [_describe_output(output) for output in job.writes],
+            "checkpoint": _find_location(pipeline, job),
             "proven": job.proven,
         }
         for job in pipeline.jobs
     ]
 
 
-def _location(pipeline: Pipeline, job: Job) -> str:
+def _find_location(pipeline: Pipeline, job: Job) -> str:
     if not pipeline.checkpoints:
         return "(no base declared)"
-    return f"{urls.canonical(pipeline.checkpoints)}/{job.name}"
+    return f"{urls.to_canonical(pipeline.checkpoints)}/{job.name}"
 
 
-def _source(source: Source) -> str:
+def _describe_source(source: DeclaredSource) -> str:
     match source:
         case Files():
             return f"{source.format} files in {source.path}"
@@ -82,20 +82,20 @@ def _source(source: Source) -> str:
             return f"Delta table {source.path}"
 
 
-def _output(output: Output) -> str:
+def _describe_output(output: Output) -> str:
     match output.sink:
         case DeltaAppend() | DeltaMerge() as sink:
-            return f"Delta table {sink.path}{_by(sink)}"
+            return f"Delta table {sink.path}{_describe_keys(sink)}"
         case PostgresAppend() | PostgresUpsert() as sink:
-            return f"PostgreSQL table {find_target(sink)}{_by(sink)}"
+            return f"PostgreSQL table {find_target(sink)}{_describe_keys(sink)}"
         case JdbcAppend() | JdbcUpsert() as sink:
-            return f"JDBC table {find_target(sink)}{_by(sink)}"
+            return f"JDBC table {find_target(sink)}{_describe_keys(sink)}"
         case FileSink() as sink:
             return f"{sink.format} files in {sink.path}"
         case ForeachBatch() as sink:
             return f"function {getattr(sink.function, '__name__', output.name)}, unproven"
 
 
-def _by(sink: LedgeredSink) -> str:
+def _describe_keys(sink: DeclaredLedgerSink) -> str:
     keys = getattr(sink, "keys", ())
     return f" by {', '.join(keys)}" if keys else ""

@@ -52,22 +52,22 @@ def holdfast() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
-    _open_what_is_closed()
+    _reopen_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     if debug:
-        sys.excepthook = _trace
+        sys.excepthook = _write_trace
     try:
         code = _run(given)
     except HoldfastError as error:
         if debug:
             raise
-        _tell(error.code, error.message, error.hint)
+        _report_error(error.code, error.message, error.hint)
         code = error.exit_code
     except click.ClickException as error:
         said_by_click = io.StringIO()
         error.show(said_by_click)
-        click.echo(_without_secrets(said_by_click.getvalue()), err=True, nl=False)
+        click.echo(_hide_secrets(said_by_click.getvalue()), err=True, nl=False)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -76,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         said = str(error).strip().splitlines()
         reason = said[0] if said else type(error).__name__
-        _tell("UNEXPECTED", f"{type(error).__name__}: {reason}", "see it whole with `--debug`")
+        _report_error(
+            "UNEXPECTED", f"{type(error).__name__}: {reason}", "see it whole with `--debug`"
+        )
         code = 70
     sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
@@ -92,7 +94,7 @@ def _run(given: list[str]) -> object:
         raise missing from error
 
 
-def _open_what_is_closed() -> None:
+def _reopen_closed_streams() -> None:
     """Where stdout or stderr is closed (`>&-`), what is written goes nowhere.
 
     Otherwise the next file that is opened would get their number.
@@ -103,25 +105,27 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(number, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def _tell(code: str, message: str, hint: str) -> None:
-    from holdfast.cli.options import painting  # a command is to start fast
+def _report_error(code: str, message: str, hint: str) -> None:
+    from holdfast.cli.options import shows_colour  # a command is to start fast
 
-    paint = painting(sys.stderr)
+    paint = shows_colour(sys.stderr)
     click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
-    click.echo(f": {_without_secrets(message)}", err=True)
-    click.echo(f"hint: {_without_secrets(hint)}", err=True)
+    click.echo(f": {_hide_secrets(message)}", err=True)
+    click.echo(f"hint: {_hide_secrets(hint)}", err=True)
 
 
-def _trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+def _write_trace(
+    kind: type[BaseException], error: BaseException, where: TracebackType | None
+) -> None:
     """The whole stack trace; a location or an option in it may hold a key."""
     import traceback
 
-    click.echo(_without_secrets("".join(traceback.format_exception(kind, error, where))), err=True)
+    click.echo(_hide_secrets("".join(traceback.format_exception(kind, error, where))), err=True)
 
 
-def _without_secrets(said: str) -> str:
+def _hide_secrets(said: str) -> str:
     # Loaded only where something is wrong: a command is to start fast.
     from holdfast.report import redact
 
     # Whole first: a private key has several lines.
-    return "\n".join(redact.shown(line) for line in redact.text(said).split("\n"))
+    return "\n".join(redact.for_display(line) for line in redact.text(said).split("\n"))

@@ -22,7 +22,7 @@ _PAINTS: dict[Style, dict[str, str | bool]] = {
 _BATCH = re.compile("[0-9]{1,19}")
 
 
-class Whole(click.IntRange):
+class WholeNumber(click.IntRange):
     """A whole number, at least so large; where another option takes several, it is named."""
 
     def __init__(self, least: int, several: str = "", most: int | None = None) -> None:
@@ -43,12 +43,12 @@ class Whole(click.IntRange):
             )
 
 
-def at_home(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def expand_home(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """A path or URL with `~` written out, also where no shell has seen it."""
     return os.path.expanduser(value) if value else value  # noqa: PTH111  a URL is no Path
 
 
-location = click.argument("location", callback=at_home, metavar="LOCATION")
+location = click.argument("location", callback=expand_home, metavar="LOCATION")
 target = click.argument("target", metavar="MODULE[:PIPELINE]")
 jobs = click.option(
     "--job", "jobs", multiple=True, metavar="NAME", help="Only this job; may be repeated."
@@ -56,7 +56,7 @@ jobs = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object for programs.")
 event_log = click.option(
     "--event-log",
-    callback=at_home,
+    callback=expand_home,
     metavar="PATH",
     help="Spark's event log, or the folder that holds it.",
 )
@@ -75,7 +75,7 @@ debug_spark = click.option(
 )
 
 
-def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+def parse_pairs(given: Iterable[str], option: str) -> dict[str, str]:
     """`KEY=VALUE` texts -> options."""
     found = {}
     for pair in given:
@@ -89,7 +89,7 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def two_batches(option: str, given: str, batch: int | None, form: str) -> tuple[int, int]:
+def parse_two_batches(option: str, given: str, batch: int | None, form: str) -> tuple[int, int]:
     """`A:B` -> two batch ids; `form` is how the option is written, which excludes `--batch`."""
     first, _, second = given.partition(":")
     ids = [int(one) for one in (first, second) if _BATCH.fullmatch(one)]
@@ -102,7 +102,7 @@ def two_batches(option: str, given: str, batch: int | None, form: str) -> tuple[
     return ids[0], ids[1]
 
 
-def painting(stream: TextIO) -> bool:
+def shows_colour(stream: TextIO) -> bool:
     """Whether colours are shown: on a terminal that knows them, to a person who wants them."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not plain
@@ -110,14 +110,14 @@ def painting(stream: TextIO) -> bool:
 
 def write_lines(lines: Iterable[Line]) -> None:
     """Lines, painted and wrapped where a terminal shows them."""
-    paint = painting(sys.stdout)
+    paint = shows_colour(sys.stdout)
     if sys.stdout.isatty():
         import shutil  # only a terminal has a width
 
-        from holdfast.report.terminal.wrap import wrapped
+        from holdfast.report.terminal.wrap import wrap_lines
 
-        lines = wrapped(lines, shutil.get_terminal_size().columns)
-    write("".join(_painted(line, paint=paint) + "\n" for line in lines))
+        lines = wrap_lines(lines, shutil.get_terminal_size().columns)
+    write("".join(_paint(line, paint=paint) + "\n" for line in lines))
 
 
 def write(text: str) -> None:
@@ -130,21 +130,21 @@ def write(text: str) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         # The reader, `head` perhaps, has seen enough.
-        _write_nowhere()
+        _discard_output()
     except OSError as error:
-        _write_nowhere()
+        _discard_output()
         raise ReportUnwritten(
             f"expected to write the report to stdout, found: {error.strerror or error}",
             hint="make room there, or send it to another place",
         ) from error
 
 
-def _write_nowhere() -> None:
+def _discard_output() -> None:
     """What is left of the output goes nowhere: Python would complain once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _painted(line: Sequence[Part], *, paint: bool) -> str:
+def _paint(line: Sequence[Part], *, paint: bool) -> str:
     if not paint:
         return "".join(part.text for part in line).rstrip()
     return "".join(

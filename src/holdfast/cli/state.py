@@ -23,7 +23,7 @@ MOST_ROWS = (1 << 31) - 2
 @options.location
 @click.option(
     "--operator",
-    type=options.Whole(0),
+    type=options.WholeNumber(0),
     default=0,
     show_default=True,
     metavar="N",
@@ -31,14 +31,14 @@ MOST_ROWS = (1 << 31) - 2
 )
 @click.option(
     "--batch",
-    type=options.Whole(0, several="--changes FROM:TO"),
+    type=options.WholeNumber(0, several="--changes FROM:TO"),
     metavar="N",
     help="The state after batch N; the last committed one if not said.",
 )
 @click.option("--changes", metavar="FROM:TO", help="What the batches FROM to TO have changed.")
 @click.option(
     "--limit",
-    type=options.Whole(1, most=MOST_ROWS),
+    type=options.WholeNumber(1, most=MOST_ROWS),
     default=20,
     show_default=True,
     metavar="N",
@@ -64,23 +64,23 @@ def state(  # noqa: PLR0913  one parameter an option
     """
     # Ended in any way, it takes its copy of the state along.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shown = ops.state(
+    shown = ops.read_state(
         location,
-        storage=options.pairs(storage, "--storage"),
+        storage=options.parse_pairs(storage, "--storage"),
         operator=operator,
         batch=batch,
-        changes=_range(batch, changes),
+        changes=_parse_range(batch, changes),
         limit=limit,
         debug=debug,
     )
     if as_json:
-        found = redact.value(_document(shown))
+        found = redact.value(_to_document(shown))
         options.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     else:
-        options.write_lines(_lines(shown))
+        options.write_lines(_format_lines(shown))
 
 
-def _document(shown: ops.StateShown) -> Json:
+def _to_document(shown: ops.StateShown) -> Json:
     name = shown.operator.name
     return {
         "format": 1,
@@ -95,8 +95,8 @@ def _document(shown: ops.StateShown) -> Json:
             {
                 "part": row.part,
                 "partition": row.partition,
-                "key": _parsed(row.key),
-                "value": _parsed(row.value),
+                "key": _parse_text(row.key),
+                "value": _parse_text(row.value),
                 "batch": row.batch,
                 "change": row.change,
             }
@@ -105,7 +105,7 @@ def _document(shown: ops.StateShown) -> Json:
     }
 
 
-def _lines(shown: ops.StateShown) -> Iterator[Line]:
+def _format_lines(shown: ops.StateShown) -> Iterator[Line]:
     """What is shown, the rows, and whether there are more."""
     name, wanted = shown.operator.name, shown.wanted
     named = f" ({name.value})" if isinstance(name, Known) else ""
@@ -127,21 +127,21 @@ def _lines(shown: ops.StateShown) -> Iterator[Line]:
         )
         for row in shown.rows.shown
     ]
-    yield from table.lines(heads, cells)
+    yield from table.to_lines(heads, cells)
     if shown.rows.cut:
         more = min(wanted.limit * 10, MOST_ROWS)
         cut = f"cut at `--limit {wanted.limit}`; see more with `--limit {more}`"
         yield (Part(cut, Style.CAREFUL),)
 
 
-def _parsed(text: str) -> Json:
+def _parse_text(text: str) -> Json:
     return parse(text) if text else None
 
 
-def _range(batch: int | None, changes: str | None) -> tuple[int, int] | None:
+def _parse_range(batch: int | None, changes: str | None) -> tuple[int, int] | None:
     if changes is None:
         return None
-    first, last = options.two_batches("--changes", changes, batch, "FROM:TO")
+    first, last = options.parse_two_batches("--changes", changes, batch, "FROM:TO")
     if first > last:
         raise OptionInvalid(
             f"expected the earlier batch first, found `--changes {changes}`",

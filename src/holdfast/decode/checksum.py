@@ -22,23 +22,23 @@ _HEAD = 8
 
 def decode_spark(data: bytes) -> SparkChecksum | Unreadable:
     """Spark's checksum of a state file, or why it cannot be read."""
-    whole = log.text(data)
+    whole = log.decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
-    found = log.members(whole) if whole else Unreadable(reason="empty")
+    found = log.parse_object(whole) if whole else Unreadable(reason="empty")
     if isinstance(found, Unreadable):
         return found
     algorithm = found.get("algorithm")
-    value, size = log.integer(found.get("value")), log.integer(found.get("mainFileSize"))
+    value, size = log.as_integer(found.get("value")), log.as_integer(found.get("mainFileSize"))
     if not isinstance(algorithm, str) or value is None or size is None:
         return Unreadable(reason="has no algorithm, value or size of the file")
-    creator = json.mapping(found.get("creator"))
+    creator = json.as_mapping(found.get("creator"))
     parts = (creator.get("executorId"), creator.get("taskInfo"))
     return SparkChecksum(
         algorithm=algorithm,
         value=value,
         file_bytes=size,
-        timestamp_ms=log.integer(found.get("timestampMs")) or 0,
+        timestamp_ms=log.as_integer(found.get("timestampMs")) or 0,
         creator=", ".join(part for part in parts if isinstance(part, str) and part),
     )
 
@@ -58,7 +58,7 @@ def decode_hadoop(data: bytes) -> HadoopChecksum | Unreadable:
     )
 
 
-def agrees(checksum: HadoopChecksum, data: bytes) -> bool:
+def matches(checksum: HadoopChecksum, data: bytes) -> bool:
     """Whether a file is the one that its checksum was made of."""
     width = checksum.bytes_per_checksum
     if -(-len(data) // width) != len(checksum.checksums):

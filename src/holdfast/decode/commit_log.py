@@ -29,29 +29,31 @@ _NO_OFFSET = "-"
 
 def decode(data: bytes) -> CommitEntry | Unreadable:
     """The entry, or why it cannot be read."""
-    head = log.versioned(data, "commit log", KNOWN_VERSIONS)
+    head = log.split_version(data, "commit log", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = _body(version, rest.partition("\n")[0] if rest else "{}")
+    found = _decode_body(version, rest.partition("\n")[0] if rest else "{}")
     if isinstance(found, Unreadable) and version > 1:
         return Unreadable(reason=f"{found.reason}, in version {version}")
     return found
 
 
-def _body(version: int, line: str) -> CommitEntry | Unreadable:
-    found = log.members(line) if line.strip() else Unreadable(reason="an empty line for its JSON")
+def _decode_body(version: int, line: str) -> CommitEntry | Unreadable:
+    found = (
+        log.parse_object(line) if line.strip() else Unreadable(reason="an empty line for its JSON")
+    )
     if isinstance(found, Unreadable):
         return found
     if isinstance(found.get("nextBatchWatermarkMs"), str | bool | list | dict):
         return Unreadable(reason="`nextBatchWatermarkMs` is no number")
-    watermark = log.integer(found.get("nextBatchWatermarkMs"))
-    state_ids = _state_ids(found.get("stateUniqueIds"))
+    watermark = log.as_integer(found.get("nextBatchWatermarkMs"))
+    state_ids = _decode_state_ids(found.get("stateUniqueIds"))
     if isinstance(state_ids, Unreadable):
         return state_ids
     sinks = tuple(
-        _sink(name, json.mapping(sink))
-        for name, sink in json.mapping(found.get("sinkMetadataMap")).items()
+        _decode_sink(name, json.as_mapping(sink))
+        for name, sink in json.as_mapping(found.get("sinkMetadataMap")).items()
     )
     if version == _WITH_SINKS and sum(sink.active for sink in sinks) != 1:
         return Unreadable(reason="names no active sink, or several")
@@ -63,17 +65,19 @@ def _body(version: int, line: str) -> CommitEntry | Unreadable:
     )
 
 
-def _state_ids(value: Json) -> Mapping[int, tuple[tuple[str, ...], ...]] | Unreadable:
+def _decode_state_ids(value: Json) -> Mapping[int, tuple[tuple[str, ...], ...]] | Unreadable:
     found: dict[int, tuple[tuple[str, ...], ...]] = {}
-    for key, partitions in json.mapping(value).items():
-        stores = _partitions(partitions)
+    for key, partitions in json.as_mapping(value).items():
+        stores = _decode_partitions(partitions)
         if stores is None or not (key.isascii() and key.isdigit() and len(key) <= 19):  # noqa: PLR2004  64 bits
-            return Unreadable(reason=f"the state ids of operator `{log.shown(key)}` are malformed")
+            return Unreadable(
+                reason=f"the state ids of operator `{log.shorten(key)}` are malformed"
+            )
         found[int(key)] = stores
     return found
 
 
-def _partitions(value: Json) -> tuple[tuple[str, ...], ...] | None:
+def _decode_partitions(value: Json) -> tuple[tuple[str, ...], ...] | None:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
     found: list[tuple[str, ...]] = []
@@ -87,7 +91,7 @@ def _partitions(value: Json) -> tuple[tuple[str, ...], ...] | None:
     return tuple(found)
 
 
-def _sink(name: str, value: Mapping[str, Json]) -> CommittedSink:
+def _decode_sink(name: str, value: Mapping[str, Json]) -> CommittedSink:
     offset = value.get("commitOffset")
     return CommittedSink(
         name=str(value.get("sinkName") or name),

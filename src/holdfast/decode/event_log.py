@@ -65,52 +65,52 @@ def decode(lines: Iterable[bytes]) -> Iterator[LogEvent | Unreadable]:
         run = _RUN.search(line[:_PLAN_HEAD]) if name == _PLANNED else None
         if name not in _READ or (run and run[1] in planned):
             continue
-        found = _decoded(name, line)
+        found = _decode_event(name, line)
         if run and isinstance(found, BatchPlanned):
             planned.add(run[1])
         if found is not None:
             yield found
 
 
-def _decoded(name: str, line: bytes) -> LogEvent | Unreadable | None:
-    text = log.text(line)
+def _decode_event(name: str, line: bytes) -> LogEvent | Unreadable | None:
+    text = log.decode_text(line)
     if isinstance(text, Unreadable):
         return text
-    found = log.members(text)
+    found = log.parse_object(text)
     return found if isinstance(found, Unreadable) else _READ[name](found)
 
 
-def _application(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+def _decode_application(found: Mapping[str, Json]) -> LogEvent | Unreadable:
     version = found.get("Spark Version")
     if not isinstance(version, str):
         return Unreadable(reason="the log's first event has no version of Spark")
     return ApplicationStarted(spark_version=version)
 
 
-def _settings(found: Mapping[str, Json]) -> LogEvent:
+def _decode_settings(found: Mapping[str, Json]) -> LogEvent:
     """The settings of Spark; before 3.0 they are pairs in a list."""
     properties = found.get("Spark Properties")
     if isinstance(properties, Sequence) and not isinstance(properties, str):
         pairs = [one for one in properties if isinstance(one, Sequence) and len(one) == 2]  # noqa: PLR2004
         return ApplicationSettings(settings={str(key): str(value) for key, value in pairs})
-    return ApplicationSettings(settings=log.texts(properties))
+    return ApplicationSettings(settings=log.as_texts(properties))
 
 
-def _ids(found: Mapping[str, Json]) -> tuple[QueryId, RunId] | None:
+def _read_ids(found: Mapping[str, Json]) -> tuple[QueryId, RunId] | None:
     query, run = found.get("id"), found.get("runId")
     if not isinstance(query, str) or not isinstance(run, str):
         return None
     return QueryId(query), RunId(run)
 
 
-def _started(found: Mapping[str, Json]) -> LogEvent | Unreadable:
-    ids = _ids(found)
+def _decode_start(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids = _read_ids(found)
     if ids is None:
         return Unreadable(reason="the start of a query has no id")
     name = found.get("name")
     unsaid = Unknown(reason="the start of a query in an event log does not say")
     return QueryStarted(
-        at_ms=progress.time_ms(found.get("timestamp")),
+        at_ms=progress.parse_time_ms(found.get("timestamp")),
         query_id=ids[0],
         run_id=ids[1],
         name=name if isinstance(name, str) else "",
@@ -124,29 +124,29 @@ def _started(found: Mapping[str, Json]) -> LogEvent | Unreadable:
     )
 
 
-def _progressed(event: Mapping[str, Json]) -> LogEvent | Unreadable:
-    found = json.mapping(event.get("progress"))
-    ids, batch = _ids(found), log.integer(found.get("batchId"))
+def _decode_progress(event: Mapping[str, Json]) -> LogEvent | Unreadable:
+    found = json.as_mapping(event.get("progress"))
+    ids, batch = _read_ids(found), log.as_integer(found.get("batchId"))
     if ids is None or batch is None:
         return Unreadable(reason="the progress of a query has no id or no batch")
-    sources = progress.sources(found.get("sources"))
+    sources = progress.decode_sources(found.get("sources"))
     rows = [source.rows for source in sources if isinstance(source.rows, int)]
     return QueryProgress(
-        at_ms=progress.time_ms(found.get("timestamp")),
+        at_ms=progress.parse_time_ms(found.get("timestamp")),
         query_id=ids[0],
         run_id=ids[1],
         batch=BatchId(batch),
         rows=sum(rows) if len(rows) == len(sources) else Unknown(reason="a source does not say"),
-        sink=progress.words(json.mapping(found.get("sink")).get("description"), "sink"),
+        sink=progress.decode_text(json.as_mapping(found.get("sink")).get("description"), "sink"),
         sources=sources,
-        operators=progress.operators(found.get("stateOperators")),
-        durations_ms=progress.numbers(found.get("durationMs")),
-        watermark=str(json.mapping(found.get("eventTime")).get("watermark") or ""),
+        operators=progress.decode_operators(found.get("stateOperators")),
+        durations_ms=progress.decode_numbers(found.get("durationMs")),
+        watermark=str(json.as_mapping(found.get("eventTime")).get("watermark") or ""),
     )
 
 
-def _terminated(found: Mapping[str, Json]) -> LogEvent | Unreadable:
-    ids, error = _ids(found), found.get("exception")
+def _decode_end(found: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids, error = _read_ids(found), found.get("exception")
     if ids is None:
         return Unreadable(reason="the end of a query has no id")
     return QueryTerminated(
@@ -157,7 +157,7 @@ def _terminated(found: Mapping[str, Json]) -> LogEvent | Unreadable:
     )
 
 
-def _planned(found: Mapping[str, Json]) -> LogEvent | None:
+def _decode_planned_batch(found: Mapping[str, Json]) -> LogEvent | None:
     """A batch with state; anything else that Spark executes is passed over.
 
     What runs inside another execution repeats its plan, or is the user's own business.
@@ -166,13 +166,15 @@ def _planned(found: Mapping[str, Json]) -> LogEvent | None:
     batch = _BATCH.search(description) if isinstance(description, str) else None
     if batch is None or found.get("rootExecutionId", execution) != execution:
         return None
-    plan = [(name, text, _location(text)) for name, text in _nodes(found.get("sparkPlanInfo"))]
+    plan = [
+        (name, text, _find_location(text)) for name, text in _list_nodes(found.get("sparkPlanInfo"))
+    ]
     nodes = [node for node in plan if node[2]]
     if not nodes:
         return None
-    modes = [mode for name, text, _ in nodes if (mode := _mode(name, text))]
+    modes = [mode for name, text, _ in nodes if (mode := _find_mode(name, text))]
     return BatchPlanned(
-        at_ms=progress.whole(found.get("time"), "time"),
+        at_ms=progress.decode_integer(found.get("time"), "time"),
         query_id=QueryId(batch[1]),
         run_id=RunId(batch[2]),
         batch=BatchId(int(batch[3])),
@@ -182,13 +184,13 @@ def _planned(found: Mapping[str, Json]) -> LogEvent | None:
     )
 
 
-def _location(node: str) -> str:
+def _find_location(node: str) -> str:
     """The checkpoint in the text of a stateful operator; empty for any other."""
     state = node.partition("state info [ checkpoint = ")[2].partition(", runId = ")[0]
     return state.removesuffix("/state") if state.endswith("/state") else ""
 
 
-def _mode(name: str, node: str) -> str:
+def _find_mode(name: str, node: str) -> str:
     """The output mode in the text of an aggregate; empty for any other operator.
 
     It stands after the state's number of partitions, and before the state in real-time mode.
@@ -200,23 +202,23 @@ def _mode(name: str, node: str) -> str:
     return str(found[0]).lower() if found else ""
 
 
-def _nodes(plan: Json) -> Iterator[tuple[str, str]]:
+def _list_nodes(plan: Json) -> Iterator[tuple[str, str]]:
     """Name and text of each node of a plan; without recursion, plans may be deep."""
-    waiting = [json.mapping(plan)]
+    waiting = [json.as_mapping(plan)]
     while waiting:
         node = waiting.pop()
         name, text, children = (node.get(key) for key in ("nodeName", "simpleString", "children"))
         if isinstance(name, str) and isinstance(text, str):
             yield name, text
         if isinstance(children, Sequence) and not isinstance(children, str):
-            waiting.extend(json.mapping(child) for child in children)
+            waiting.extend(json.as_mapping(child) for child in children)
 
 
 _READ = {
-    "SparkListenerLogStart": _application,
-    "SparkListenerEnvironmentUpdate": _settings,
-    f"{_LISTENER}QueryStartedEvent": _started,
-    f"{_LISTENER}QueryProgressEvent": _progressed,
-    f"{_LISTENER}QueryTerminatedEvent": _terminated,
-    _PLANNED: _planned,
+    "SparkListenerLogStart": _decode_application,
+    "SparkListenerEnvironmentUpdate": _decode_settings,
+    f"{_LISTENER}QueryStartedEvent": _decode_start,
+    f"{_LISTENER}QueryProgressEvent": _decode_progress,
+    f"{_LISTENER}QueryTerminatedEvent": _decode_end,
+    _PLANNED: _decode_planned_batch,
 }

@@ -14,29 +14,29 @@ from holdfast.model.fact import Unreadable
 
 def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:
     """The files that the batch added, or why it cannot be read."""
-    head = log.versioned(data, "file sink log", (1,))
+    head = log.split_version(data, "file sink log", (1,))
     if isinstance(head, Unreadable):
         return head
     files: list[SinkFile] = []
-    for line in log.lines(head[1]):
-        entry = _entry(line)
+    for line in log.split_lines(head[1]):
+        entry = _decode_entry(line)
         if isinstance(entry, Unreadable):
             return entry
         files.append(entry)
     return tuple(files)
 
 
-def _entry(line: str) -> SinkFile | Unreadable:
-    found = log.members(line)
+def _decode_entry(line: str) -> SinkFile | Unreadable:
+    found = log.parse_object(line)
     if isinstance(found, Unreadable):
         return found
     path, action = found.get("path"), found.get("action", "add")
-    size = log.integer(found.get("size"))
+    size = log.as_integer(found.get("size"))
     if not isinstance(path, str) or not isinstance(action, str) or size is None:
-        return Unreadable(reason=f"`{log.shown(line)}` has no path, size or action")
+        return Unreadable(reason=f"`{log.shorten(line)}` has no path, size or action")
     return SinkFile(
         path=path,
         bytes=size,
-        modified_ms=log.integer(found.get("modificationTime")) or 0,
+        modified_ms=log.as_integer(found.get("modificationTime")) or 0,
         action=action,
     )

@@ -22,22 +22,22 @@ _LINE = re.compile(
 def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unreadable:
     """The files of the entry, or why it cannot be read."""
     if whole:
-        head = log.versioned(data, "file source log", (1,))
+        head = log.split_version(data, "file source log", (1,))
         if isinstance(head, Unreadable):
             return head
         rest = head[1]
     else:
         rest = data.decode("utf-8", "replace").partition("\n")[2]
     entries: list[FileEntry] = []
-    for line in log.lines(rest):
-        entry = _entry(line)
+    for line in log.split_lines(rest):
+        entry = _decode_entry(line)
         if isinstance(entry, Unreadable):
             return entry
         entries.append(entry)
     return tuple(entries)
 
 
-def scanned(text: str) -> list[tuple[str, str, str]]:
+def scan(text: str) -> list[tuple[str, str, str]]:
     """Path, time and log offset of each line that reads as Spark writes it; others are left out.
 
     For logs of many files: nothing is made of the figures, which takes a tenth of the time.
@@ -45,12 +45,12 @@ def scanned(text: str) -> list[tuple[str, str, str]]:
     return _LINE.findall(text)
 
 
-def _entry(line: str) -> FileEntry | Unreadable:
-    found = log.members(line)
+def _decode_entry(line: str) -> FileEntry | Unreadable:
+    found = log.parse_object(line)
     if isinstance(found, Unreadable):
         return found
     path = found.get("path")
-    timestamp, log_offset = (log.integer(found.get(key)) for key in ("timestamp", "batchId"))
+    timestamp, log_offset = (log.as_integer(found.get(key)) for key in ("timestamp", "batchId"))
     if not isinstance(path, str) or timestamp is None or log_offset is None:
-        return Unreadable(reason=f"`{log.shown(line)}` has no path, timestamp or batchId")
+        return Unreadable(reason=f"`{log.shorten(line)}` has no path, timestamp or batchId")
     return FileEntry(path=path, timestamp_ms=timestamp, log_offset=log_offset)

@@ -24,7 +24,7 @@ from holdfast.model.fingerprint import (
     PlanWatermark,
     Term,
 )
-from holdfast.model.json import Json, mapping, sequence
+from holdfast.model.json import Json, as_mapping, as_sequence
 
 FORMAT = 1
 _TERM = 3
@@ -41,8 +41,8 @@ def encode(shown: Fingerprint) -> Json:
                 "kind": one.kind,
                 "target": one.target,
                 "options": dict(one.options),
-                "columns": _listed(one.columns),
-                **_identity(one.identity),
+                "columns": _encode_terms(one.columns),
+                **_encode_identity(one.identity),
             }
             for one in shown.sources
         ],
@@ -50,16 +50,16 @@ def encode(shown: Fingerprint) -> Json:
         "operators": [
             {
                 "kind": one.kind,
-                "keys": _listed(one.keys),
-                "values": _listed(one.values),
-                "stored": _listed(one.stored),
+                "keys": _encode_terms(one.keys),
+                "values": _encode_terms(one.values),
+                "stored": _encode_terms(one.stored),
                 "details": dict(one.details),
                 "steps": list(one.steps),
             }
             for one in shown.operators
         ],
         "steps": list(shown.steps),
-        "columns": _listed(shown.columns),
+        "columns": _encode_terms(shown.columns),
         "functions": dict(shown.functions),
         "sinks": [
             {"name": one.name, "kind": one.kind, "target": one.target} for one in shown.sinks
@@ -71,40 +71,42 @@ def encode(shown: Fingerprint) -> Json:
 
 def decode(value: Json) -> Fingerprint | Unknown:
     """The fingerprint in a record, or why there is none."""
-    found = mapping(value)
+    found = as_mapping(value)
     if not found:
         return NOT_RECORDED
     if found.get("format") != FORMAT:
         return Unknown(reason=f"the recorded plan has the format {found.get('format')}")
     return Fingerprint(
         spark_version=str(found.get("spark_version", "")),
-        sources=tuple(_source(mapping(one)) for one in sequence(found.get("sources"))),
+        sources=tuple(_decode_source(as_mapping(one)) for one in as_sequence(found.get("sources"))),
         watermarks=tuple(
             PlanWatermark(column=str(one.get("column", "")), delay=str(one.get("delay", "")))
-            for one in map(mapping, sequence(found.get("watermarks")))
+            for one in map(as_mapping, as_sequence(found.get("watermarks")))
         ),
-        operators=tuple(_operator(mapping(one)) for one in sequence(found.get("operators"))),
-        steps=_words(found.get("steps")),
-        columns=terms(found.get("columns")),
-        functions=log.texts(found.get("functions")),
-        sinks=tuple(_sink(mapping(one)) for one in sequence(found.get("sinks"))),
+        operators=tuple(
+            _decode_operator(as_mapping(one)) for one in as_sequence(found.get("operators"))
+        ),
+        steps=_decode_texts(found.get("steps")),
+        columns=decode_terms(found.get("columns")),
+        functions=log.as_texts(found.get("functions")),
+        sinks=tuple(_decode_sink(as_mapping(one)) for one in as_sequence(found.get("sinks"))),
         output_mode=str(found.get("output_mode", "")),
-        settings=log.texts(found.get("settings")),
+        settings=log.as_texts(found.get("settings")),
     )
 
 
-def _source(found: Mapping[str, Json]) -> PlanSource:
+def _decode_source(found: Mapping[str, Json]) -> PlanSource:
     return PlanSource(
         name=str(found.get("name", "")),
         kind=str(found.get("kind", "")),
         target=str(found.get("target", "")),
-        options=log.texts(found.get("options")),
-        columns=terms(found.get("columns")),
-        identity=_identified(mapping(found.get("identity"))),
+        options=log.as_texts(found.get("options")),
+        columns=decode_terms(found.get("columns")),
+        identity=_decode_identity(as_mapping(found.get("identity"))),
     )
 
 
-def _identity(told: KafkaIdentity | Unknown) -> Mapping[str, Json]:
+def _encode_identity(told: KafkaIdentity | Unknown) -> Mapping[str, Json]:
     if told == NOT_IDENTIFIED:
         return {}
     if isinstance(told, Unknown):
@@ -112,25 +114,25 @@ def _identity(told: KafkaIdentity | Unknown) -> Mapping[str, Json]:
     return {"identity": {"cluster": told.cluster, "topics": dict(told.topics)}}
 
 
-def _identified(found: Mapping[str, Json]) -> KafkaIdentity | Unknown:
+def _decode_identity(found: Mapping[str, Json]) -> KafkaIdentity | Unknown:
     cluster, unknown = found.get("cluster"), found.get("unknown")
     if isinstance(cluster, str) and cluster:
-        return KafkaIdentity(cluster=cluster, topics=log.texts(found.get("topics")))
+        return KafkaIdentity(cluster=cluster, topics=log.as_texts(found.get("topics")))
     return Unknown(reason=unknown) if isinstance(unknown, str) else NOT_IDENTIFIED
 
 
-def _operator(found: Mapping[str, Json]) -> PlanOperator:
+def _decode_operator(found: Mapping[str, Json]) -> PlanOperator:
     return PlanOperator(
         kind=str(found.get("kind", "")),
-        keys=terms(found.get("keys")),
-        values=terms(found.get("values")),
-        stored=terms(found.get("stored")),
-        details=log.texts(found.get("details")),
-        steps=_words(found.get("steps")),
+        keys=decode_terms(found.get("keys")),
+        values=decode_terms(found.get("values")),
+        stored=decode_terms(found.get("stored")),
+        details=log.as_texts(found.get("details")),
+        steps=_decode_texts(found.get("steps")),
     )
 
 
-def _sink(found: Mapping[str, Json]) -> PlanSink:
+def _decode_sink(found: Mapping[str, Json]) -> PlanSink:
     return PlanSink(
         name=str(found.get("name", "")),
         kind=str(found.get("kind", "")),
@@ -138,18 +140,18 @@ def _sink(found: Mapping[str, Json]) -> PlanSink:
     )
 
 
-def _listed(terms: Iterable[Term]) -> list[Json]:
+def _encode_terms(terms: Iterable[Term]) -> list[Json]:
     return [[one.name, one.type, one.text] for one in terms]
 
 
-def terms(value: Json) -> tuple[Term, ...]:
+def decode_terms(value: Json) -> tuple[Term, ...]:
     """Terms from lists of name, type and text."""
     return tuple(
         Term(name=str(one[0]), type=str(one[1]), text=str(one[2]))
-        for one in map(sequence, sequence(value))
+        for one in map(as_sequence, as_sequence(value))
         if len(one) == _TERM
     )
 
 
-def _words(value: Json) -> tuple[str, ...]:
-    return tuple(str(one) for one in sequence(value))
+def _decode_texts(value: Json) -> tuple[str, ...]:
+    return tuple(str(one) for one in as_sequence(value))

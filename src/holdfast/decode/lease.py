@@ -15,7 +15,7 @@ from holdfast.model.lease import Holder, Lease
 
 def encode(lease: Lease) -> bytes:
     """The bytes of a lease."""
-    return json.canonical(
+    return json.to_canonical(
         {
             "job": lease.job,
             "epoch": lease.epoch,
@@ -40,41 +40,41 @@ def decode(data: bytes) -> Lease | Unreadable:
     if not isinstance(value, Mapping):
         return Unreadable(reason="not a JSON object")
     try:
-        return _lease(value)
-    except _Absent as absent:
+        return _decode_lease(value)
+    except _FieldUnusable as absent:
         return Unreadable(reason=f"no usable `{absent}`")
 
 
-class _Absent(Exception):
+class _FieldUnusable(Exception):
     """A field is missing or of another type."""
 
 
-def _lease(value: Mapping[str, Json]) -> Lease:
+def _decode_lease(value: Mapping[str, Json]) -> Lease:
     return Lease(
-        job=JobName(_text(value, "job")),
-        epoch=Epoch(_number(value, "epoch")),
+        job=JobName(_read_text(value, "job")),
+        epoch=Epoch(_read_number(value, "epoch")),
         holder=Holder(
-            host=_text(value, "host"),
-            pid=_number(value, "pid"),
-            process=_text(value, "process"),
+            host=_read_text(value, "host"),
+            pid=_read_number(value, "pid"),
+            process=_read_text(value, "process"),
         ),
-        since_ms=_number(value, "since_ms"),
-        heartbeat_ms=_number(value, "heartbeat_ms"),
-        ttl_ms=_number(value, "ttl_ms"),
+        since_ms=_read_number(value, "since_ms"),
+        heartbeat_ms=_read_number(value, "heartbeat_ms"),
+        ttl_ms=_read_number(value, "ttl_ms"),
         released=value.get("released") is True,
-        token=_text(value, "token") if "token" in value else "",
+        token=_read_text(value, "token") if "token" in value else "",
     )
 
 
-def _text(value: Mapping[str, Json], key: str) -> str:
+def _read_text(value: Mapping[str, Json], key: str) -> str:
     found = value.get(key)
     if not isinstance(found, str):
-        raise _Absent(key)
+        raise _FieldUnusable(key)
     return found
 
 
-def _number(value: Mapping[str, Json], key: str) -> int:
+def _read_number(value: Mapping[str, Json], key: str) -> int:
     found = value.get(key)
     if not isinstance(found, int) or isinstance(found, bool):
-        raise _Absent(key)
+        raise _FieldUnusable(key)
     return found

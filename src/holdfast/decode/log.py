@@ -29,7 +29,7 @@ _SURROGATES = re.compile(
 )
 
 
-def text(data: bytes) -> str | Unreadable:
+def decode_text(data: bytes) -> str | Unreadable:
     """The text of a file that has to be UTF-8."""
     try:
         return data.decode("utf-8")
@@ -37,7 +37,7 @@ def text(data: bytes) -> str | Unreadable:
         return Unreadable(reason=f"not UTF-8 at byte {error.start}")
 
 
-def version(line: str) -> int | Unreadable:
+def read_version(line: str) -> int | Unreadable:
     """The number in a log's first line, `vN`."""
     if not line:
         return Unreadable(reason="empty")
@@ -47,19 +47,19 @@ def version(line: str) -> int | Unreadable:
     return int(digits)
 
 
-def lines(rest: str) -> list[str]:
+def split_lines(rest: str) -> list[str]:
     """The lines of a text as Java reads them: none after the last line end, empty ones between."""
     found = [line.removesuffix("\r") for line in rest.split("\n")]
     return found if found[-1] else found[:-1]
 
 
-def versioned(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:
+def split_version(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:
     """The version of a log and the text after its first line; `name` is what the log is called."""
-    whole = text(data)
+    whole = decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
     first, _, rest = whole.partition("\n")
-    found = version(first.rstrip("\r"))
+    found = read_version(first.rstrip("\r"))
     if isinstance(found, Unreadable):
         return found
     if found not in known:
@@ -68,32 +68,32 @@ def versioned(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str]
     return found, rest
 
 
-def _finite(text: str) -> float | str:
+def _parse_float(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
 
 
-def _short(text: str) -> int | str:
+def _parse_int(text: str) -> int | str:
     return int(text) if len(text) < _LONGEST_NUMBER else text
 
 
-_DECODER = JSONDecoder(parse_float=_finite, parse_int=_short, parse_constant=str)
+_DECODER = JSONDecoder(parse_float=_parse_float, parse_int=_parse_int, parse_constant=str)
 
 
-def value(line: str) -> "Json | Unreadable":
+def parse_json(line: str) -> "Json | Unreadable":
     """A line as JSON."""
     if "\\ud" in line or "\\uD" in line:
         line = _SURROGATES.sub(lambda found: "\\ufffd" if found[1] else found[0], line)
     try:
         parsed: Json = _DECODER.decode(line)
     except (ValueError, RecursionError):
-        return Unreadable(reason=f"`{shown(line)}` is not JSON")
-    if line.count("[") + line.count("{") > _DEEPEST and _depth(parsed) > _DEEPEST:
-        return Unreadable(reason=f"`{shown(line)}` is nested deeper than {_DEEPEST}")
+        return Unreadable(reason=f"`{shorten(line)}` is not JSON")
+    if line.count("[") + line.count("{") > _DEEPEST and _measure_depth(parsed) > _DEEPEST:
+        return Unreadable(reason=f"`{shorten(line)}` is nested deeper than {_DEEPEST}")
     return parsed
 
 
-def _depth(value: Json) -> int:
+def _measure_depth(value: Json) -> int:
     """How deep a value is nested; one level at a time, so that no depth is too much."""
     depth, level = 0, [value]
     while level := [
@@ -107,27 +107,27 @@ def _depth(value: Json) -> int:
     return depth
 
 
-def members(line: str) -> Mapping[str, Json] | Unreadable:
+def parse_object(line: str) -> Mapping[str, Json] | Unreadable:
     """A line as a JSON object."""
-    found = value(line)
+    found = parse_json(line)
     if isinstance(found, Unreadable | Mapping):
         return found
-    return Unreadable(reason=f"`{shown(line)}` is not a JSON object")
+    return Unreadable(reason=f"`{shorten(line)}` is not a JSON object")
 
 
-def shown(line: str) -> str:
+def shorten(line: str) -> str:
     """As much of a line as a reason needs."""
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
 
 
-def integer(found: Json) -> int | None:
+def as_integer(found: Json) -> int | None:
     """The value if it is a whole number; JSON's true and false are none."""
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def texts(found: Json) -> dict[str, str]:
+def as_texts(found: Json) -> dict[str, str]:
     """An object with every value as text, the way Spark keeps settings; empty if it is none."""
     return {
-        key: one if isinstance(one, str) else json.canonical(one)
-        for key, one in json.mapping(found).items()
+        key: one if isinstance(one, str) else json.to_canonical(one)
+        for key, one in json.as_mapping(found).items()
     }

@@ -18,15 +18,15 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 def decode(data: bytes) -> QueryMetadata | Unreadable:
     """The query that the checkpoint belongs to, or why it cannot be read."""
-    whole = log.text(data)
+    whole = log.decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
     if not whole.strip():
         return Unreadable(reason="empty")
-    found = log.members(whole)
+    found = log.parse_object(whole)
     if isinstance(found, Unreadable):
         return found
     query_id = found.get("id")
     if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
-        return Unreadable(reason=f"`{log.shown(whole)}` has no `id` that is a UUID")
+        return Unreadable(reason=f"`{log.shorten(whole)}` has no `id` that is a UUID")
     return QueryMetadata(query_id=QueryId(query_id.lower()))

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.fact import Unreadable
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.offsets import ControlBatch, OffsetEntry, SourceMetadata, SourceOffset
 
 NO_OFFSET = "-"
@@ -33,25 +33,25 @@ _LARGEST = (1 << 63) - 1
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
     """The entry, or why it cannot be read."""
-    head = log.versioned(data, "offset log", KNOWN_VERSIONS)
+    head = log.split_version(data, "offset log", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = _body(version, log.lines(rest) if b"\n" in data else [])
+    found = _decode_body(version, log.split_lines(rest) if b"\n" in data else [])
     if isinstance(found, Unreadable) and version > 1:
         return Unreadable(reason=f"{found.reason}, in version {version}")
     return found
 
 
-def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
-    metadata = _metadata(version, lines[0]) if lines else _ENDS
+def _decode_body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
+    metadata = _decode_metadata(version, lines[0]) if lines else _ENDS
     if isinstance(metadata, Unreadable):
         return metadata
     if len(lines) > _MOST_SOURCES:
         return Unreadable(reason=f"{len(lines)} lines, expected one a source")
     sources: dict[str, SourceOffset] = {}
     for index, line in enumerate(lines[1:]):
-        source = _source(version, index, line)
+        source = _decode_source(version, index, line)
         if isinstance(source, Unreadable):
             return source
         sources[source.source] = source
@@ -59,19 +59,19 @@ def _body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
         return Unreadable(reason="names no source, cut short")
     return OffsetEntry(
         version=version,
-        watermark_ms=_whole(metadata.get("batchWatermarkMs")),
-        timestamp_ms=_whole(metadata.get("batchTimestampMs")),
-        settings=log.texts(metadata.get("conf")),
+        watermark_ms=_to_long(metadata.get("batchWatermarkMs")),
+        timestamp_ms=_to_long(metadata.get("batchTimestampMs")),
+        settings=log.as_texts(metadata.get("conf")),
         sources=tuple(sources.values()),
-        source_metadata=_source_metadata(metadata.get("sourceMetadataInfo")),
-        control=_control(metadata.get("controlBatchInfo")),
+        source_metadata=_decode_source_metadata(metadata.get("sourceMetadataInfo")),
+        control=_decode_control(metadata.get("controlBatchInfo")),
     )
 
 
-def _metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
+def _decode_metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
     if not line.strip():
         return {} if version == 1 else Unreadable(reason="the second line is empty")
-    found = log.members(line)
+    found = log.parse_object(line)
     if isinstance(found, Unreadable):
         return Unreadable(reason=f"the second line {found.reason}")
     wrong = next((name for name in _NUMBERS if isinstance(found.get(name), _NO_NUMBER)), None)
@@ -89,24 +89,24 @@ def _are_settings(value: Json) -> bool:
     return value is None
 
 
-def _whole(value: Json) -> int:
+def _to_long(value: Json) -> int:
     """As Spark takes it: of a fraction the whole part, at most the largest long; nothing is 0."""
     if isinstance(value, float):
         return int(max(-_LARGEST, min(_LARGEST, value)))
-    return log.integer(value) or 0
+    return log.as_integer(value) or 0
 
 
-def _source_metadata(value: Json) -> Mapping[str, SourceMetadata]:
+def _decode_source_metadata(value: Json) -> Mapping[str, SourceMetadata]:
     return {
         source: SourceMetadata(
-            provider=str(json.mapping(info).get("providerName") or ""),
-            api_version=str(json.mapping(info).get("apiVersion") or ""),
+            provider=str(json.as_mapping(info).get("providerName") or ""),
+            api_version=str(json.as_mapping(info).get("apiVersion") or ""),
         )
-        for source, info in json.mapping(value).items()
+        for source, info in json.as_mapping(value).items()
     }
 
 
-def _control(value: Json) -> ControlBatch | None:
+def _decode_control(value: Json) -> ControlBatch | None:
     if not isinstance(value, Mapping):
         return None
     return ControlBatch(
@@ -115,13 +115,13 @@ def _control(value: Json) -> ControlBatch | None:
     )
 
 
-def _source(version: int, index: int, line: str) -> SourceOffset | Unreadable:
+def _decode_source(version: int, index: int, line: str) -> SourceOffset | Unreadable:
     name, colon, text = (str(index), ":", line) if version == 1 else line.partition(":")
     if not colon:
-        return Unreadable(reason=f"the line `{log.shown(line)}` has no name of a source")
+        return Unreadable(reason=f"the line `{log.shorten(line)}` has no name of a source")
     if text == NO_OFFSET:
         return SourceOffset(source=name, offset=None)
-    found = log.value(text)
+    found = log.parse_json(text)
     if isinstance(found, Unreadable):
         if text[:1] in _OPENINGS:
             return Unreadable(reason=f"the offset of source {name} is cut short, or no JSON")
@@ -129,9 +129,11 @@ def _source(version: int, index: int, line: str) -> SourceOffset | Unreadable:
     if found is None:  # `null`, which is an offset all the same
         found = text
     return SourceOffset(
-        source=name, offset=found, respelt=_spaces(text) > _spaces(canonical(found))
+        source=name,
+        offset=found,
+        respelled=_count_spaces(text) > _count_spaces(to_canonical(found)),
     )
 
 
-def _spaces(text: str) -> int:
+def _count_spaces(text: str) -> int:
     return sum(text.count(space) for space in _SPACES)

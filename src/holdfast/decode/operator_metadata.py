@@ -21,15 +21,15 @@ KNOWN_VERSIONS = (1, 2)
 
 def decode(data: bytes) -> OperatorMetadata | Unreadable:
     """The operator, or why it cannot be read."""
-    head = log.versioned(data, "operator metadata", KNOWN_VERSIONS)
+    head = log.split_version(data, "operator metadata", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = log.members(rest)
+    found = log.parse_object(rest)
     if isinstance(found, Unreadable):
         return found
-    operator = json.mapping(found.get("operatorInfo"))
-    operator_id, name = log.integer(operator.get("operatorId")), operator.get("operatorName")
+    operator = json.as_mapping(found.get("operatorInfo"))
+    operator_id, name = log.as_integer(operator.get("operatorId")), operator.get("operatorName")
     if operator_id is None or not isinstance(name, str):
         return Unreadable(reason="has no operator id or no operator name")
     stores = found.get("stateStoreInfo")
@@ -39,21 +39,23 @@ def decode(data: bytes) -> OperatorMetadata | Unreadable:
         version=version,
         operator_id=operator_id,
         name=name,
-        stores=tuple(_store(json.mapping(store)) for store in stores),
-        properties=_properties(found.get("operatorPropertiesJson")),
+        stores=tuple(_decode_store(json.as_mapping(store)) for store in stores),
+        properties=_decode_properties(found.get("operatorPropertiesJson")),
     )
 
 
-def _store(value: Mapping[str, Json]) -> StateStoreInfo:
+def _decode_store(value: Mapping[str, Json]) -> StateStoreInfo:
     return StateStoreInfo(
         name=str(value.get("storeName") or ""),
-        prefix_key_columns=log.integer(value.get("numColsPrefixKey")) or 0,
-        partitions=log.integer(value.get("numPartitions")) or 0,
-        schema_paths=_paths(value.get("stateSchemaFilePaths", value.get("stateSchemaFilePath"))),
+        prefix_key_columns=log.as_integer(value.get("numColsPrefixKey")) or 0,
+        partitions=log.as_integer(value.get("numPartitions")) or 0,
+        schema_paths=_decode_paths(
+            value.get("stateSchemaFilePaths", value.get("stateSchemaFilePath"))
+        ),
     )
 
 
-def _paths(value: Json) -> tuple[str, ...]:
+def _decode_paths(value: Json) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Sequence):
@@ -61,9 +63,9 @@ def _paths(value: Json) -> tuple[str, ...]:
     return ()
 
 
-def _properties(value: Json) -> Json:
+def _decode_properties(value: Json) -> Json:
     """The object inside the text; the text itself where it is none."""
     if not isinstance(value, str):
         return value if isinstance(value, Mapping) else {}
-    inner = log.value(value)
+    inner = log.parse_json(value)
     return value if isinstance(inner, Unreadable) else inner

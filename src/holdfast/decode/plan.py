@@ -9,13 +9,13 @@ Spark numbers stateful operators from the sink to the sources, so that the topmo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.decode.fingerprint import terms
-from holdfast.decode.plan_terms import Terms, expr_id, is_source, type_text
-from holdfast.decode.plan_tree import Tree, tree
+from holdfast.decode.fingerprint import decode_terms
+from holdfast.decode.plan_terms import Terms, format_type, is_source, read_expr_id
+from holdfast.decode.plan_tree import PlanNode, parse_tree
 from holdfast.model.fingerprint import PlanOperator, PlanSource, PlanWatermark, Term
-from holdfast.model.json import Json, mapping, sequence
+from holdfast.model.json import Json, as_mapping, as_sequence
 
-Facts = Mapping[int, Mapping[str, Json]]
+NodeFacts = Mapping[int, Mapping[str, Json]]
 
 _STATEFUL = {
     "Aggregate": "stateStoreSave",
@@ -45,7 +45,7 @@ _ONE_SIDED = ("LeftSemi", "LeftAnti")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class QueryPlan:
     """What a plan says, without sink and settings."""
 
     sources: tuple[PlanSource, ...]
@@ -55,22 +55,22 @@ class Plan:
     texts: tuple[str, ...]
 
 
-def decoded(listed: Json, facts: Facts, *, append: bool) -> Plan | None:
+def decode(listed: Json, facts: NodeFacts, *, append: bool) -> QueryPlan | None:
     """The plan; None if the JSON is none. Only with `append` does a limit keep state."""
-    top = tree(listed)
+    top = parse_tree(listed)
     if top is None:
         return None
-    reading = _Reading(top, facts, append=append)
-    return Plan(
+    reading = _PlanReader(top, facts, append=append)
+    return QueryPlan(
         sources=tuple(reading.sources()),
         watermarks=tuple(reading.watermarks()),
         operators=tuple(reading.operators()),
         steps=tuple(sorted(reading.steps([top]))),
-        texts=tuple(reading.terms.text(one) for one in output(top)),
+        texts=tuple(reading.terms.text(one) for one in list_output(top)),
     )
 
 
-def operators(analyzed: Plan, optimized: Plan) -> tuple[PlanOperator, ...]:
+def merge_operators(analyzed: QueryPlan, optimized: QueryPlan) -> tuple[PlanOperator, ...]:
     """The operators as they were written, with what they keep as Spark will keep it.
 
     Spark drops what nobody asks for from an aggregate and from a join, and orders aggregates as the
@@ -84,19 +84,19 @@ def operators(analyzed: Plan, optimized: Plan) -> tuple[PlanOperator, ...]:
     return tuple(replace(one, values=other.values, stored=other.stored) for one, other in pairs)
 
 
-class _Reading:
-    def __init__(self, top: Tree, facts: Facts, *, append: bool) -> None:
+class _PlanReader:
+    def __init__(self, top: PlanNode, facts: NodeFacts, *, append: bool) -> None:
         self._top = top
         self._facts = facts
         self._append = append
-        self._streams = _streams(top)
+        self._streams = _find_streaming(top)
         self.terms = Terms(top)
 
     def sources(self) -> Iterator[PlanSource]:
         for node in self._top.walk():
             if is_source(node.kind):
                 facts = self._facts.get(node.number, {})
-                options = mapping(facts.get("options"))
+                options = as_mapping(facts.get("options"))
                 yield PlanSource(
                     name=str(facts.get("name") or ""),
                     kind=str(facts.get("kind") or ""),
@@ -117,7 +117,7 @@ class _Reading:
             if self._is_stateful(node):
                 yield self._operator(node)
 
-    def steps(self, nodes: Sequence[Tree]) -> Iterator[str]:
+    def steps(self, nodes: Sequence[PlanNode]) -> Iterator[str]:
         """What happens to rows below some nodes, down to the sources or the next operator."""
         waiting = [*nodes]
         while waiting:
@@ -128,9 +128,9 @@ class _Reading:
                 yield from self._step(node)
             waiting.extend(node.children)
 
-    def _step(self, node: Tree) -> Iterator[str]:
+    def _step(self, node: PlanNode) -> Iterator[str]:
         if node.kind == "Filter":
-            for one in _conjuncts(node.expressions("condition")):
+            for one in _split_conjuncts(node.expressions("condition")):
                 yield f"filter {self.terms.text(one)}"
             return
         inside = [self.terms.text(one) for one in node.all_expressions()]
@@ -138,13 +138,13 @@ class _Reading:
             inside = []  # of a sliding window: the key that it makes tells all
         elif node.kind == "Union":
             inside = [
-                f"[{', '.join(self.terms.text(one) for one in output(child))}]"
+                f"[{', '.join(self.terms.text(one) for one in list_output(child))}]"
                 for child in node.children
             ]
-        kinds = [_named(node.fields.get("joinType"))] if node.kind == "Join" else []
+        kinds = [_read_class_name(node.fields.get("joinType"))] if node.kind == "Join" else []
         yield f"{node.kind.lower()} {', '.join([*kinds, *inside])}".strip()
 
-    def _is_stateful(self, node: Tree) -> bool:
+    def _is_stateful(self, node: PlanNode) -> bool:
         if node.kind not in _STATEFUL or node.number not in self._streams:
             return False
         if node.kind == "Join":
@@ -152,36 +152,36 @@ class _Reading:
             return sides == [True, True]
         return node.kind != "GlobalLimit" or self._append
 
-    def _operator(self, node: Tree) -> PlanOperator:
+    def _operator(self, node: PlanNode) -> PlanOperator:
         steps = tuple(sorted(self.steps(node.children)))
         if node.kind == "Join":
             return self._join(node, steps)
         facts = self._facts.get(node.number, {})
-        keys, values = self._keys(node), self._values(node) or terms(facts.get("variables"))
-        types = [str(one) for one in sequence(facts.get("key_types"))]
+        keys, values = self._keys(node), self._values(node) or decode_terms(facts.get("variables"))
+        types = [str(one) for one in as_sequence(facts.get("key_types"))]
         if len(types) == len(keys):
             keys = tuple(
                 Term(name=one.name, type=known, text=one.text)
                 for one, known in zip(keys, types, strict=True)
             )
         return PlanOperator(
-            kind=_kind(node, keys),
+            kind=_name_kind(node, keys),
             keys=keys,
             values=values,
-            stored=terms(facts.get("stored")),
-            details=_details(node, self.terms),
+            stored=decode_terms(facts.get("stored")),
+            details=_read_details(node, self.terms),
             steps=steps,
         )
 
-    def _keys(self, node: Tree) -> tuple[Term, ...]:
+    def _keys(self, node: PlanNode) -> tuple[Term, ...]:
         if node.kind == "Distinct":
-            return tuple(self._term(one) for one in output(node.children[0]))
+            return tuple(self._term(one) for one in list_output(node.children[0]))
         for field in ("groupingExpressions", "keys", "groupingAttributes"):
             if field in node.fields:
                 return tuple(self._term(one) for one in node.expressions(field))
         return ()
 
-    def _values(self, node: Tree) -> tuple[Term, ...]:
+    def _values(self, node: PlanNode) -> tuple[Term, ...]:
         """The aggregates, each once, in the order in which Spark keeps them."""
         found: dict[str, Term] = {}
         for one in node.expressions("aggregateExpressions"):
@@ -192,11 +192,11 @@ class _Reading:
                     found.setdefault(text, Term(name=name, type="", text=text))
         return tuple(found.values())
 
-    def _join(self, node: Tree, steps: tuple[str, ...]) -> PlanOperator:
-        left, right = (frozenset(map(expr_id, output(child))) for child in node.children)
+    def _join(self, node: PlanNode, steps: tuple[str, ...]) -> PlanOperator:
+        left, right = (frozenset(map(read_expr_id, list_output(child))) for child in node.children)
         keys: list[Term] = []
         rest: list[str] = []
-        for one in _conjuncts(node.expressions("condition")):
+        for one in _split_conjuncts(node.expressions("condition")):
             sides = self._sides(one, left, right)
             if sides is None:
                 rest.append(self.terms.text(one))
@@ -204,7 +204,10 @@ class _Reading:
             name = str(sides[0].fields.get("name") or "")
             text = " = ".join(self.terms.text(side) for side in sides)
             keys.append(Term(name=name, type=self._type(sides[0]), text=text))
-        details = {"join type": _named(node.fields.get("joinType")), "condition": "; ".join(rest)}
+        details = {
+            "join type": _read_class_name(node.fields.get("joinType")),
+            "condition": "; ".join(rest),
+        }
         return PlanOperator(
             kind=_STATEFUL["Join"],
             keys=tuple(keys),
@@ -214,11 +217,13 @@ class _Reading:
             steps=steps,
         )
 
-    def _sides(self, one: Tree, left: frozenset[int], right: frozenset[int]) -> list[Tree] | None:
+    def _sides(
+        self, one: PlanNode, left: frozenset[int], right: frozenset[int]
+    ) -> list[PlanNode] | None:
         """Both sides of an equality of a left column and a right one, the left one first."""
         if one.kind not in ("EqualTo", "EqualNullSafe") or len(one.children) != 2:  # noqa: PLR2004
             return None
-        used = [frozenset(_used(side)) for side in one.children]
+        used = [frozenset(_list_used_columns(side)) for side in one.children]
         if not all(used):
             return None
         for first, second in ((0, 1), (1, 0)):
@@ -226,29 +231,29 @@ class _Reading:
                 return [one.children[first], one.children[second]]
         return None
 
-    def _kept(self, join: Tree) -> Iterator[Term]:
+    def _kept(self, join: PlanNode) -> Iterator[Term]:
         """The columns of both sides: all of them are in the state, where a plan is optimized."""
         for side, child in zip(("left", "right"), join.children, strict=True):
-            for one in output(child):
+            for one in list_output(child):
                 term = self._term(one)
                 yield Term(name=f"{side} {term.name}", type=term.type, text=term.text)
 
-    def _term(self, one: Tree) -> Term:
+    def _term(self, one: PlanNode) -> Term:
         text = self.terms.text(one)
         return Term(name=str(one.fields.get("name") or text), type=self._type(one), text=text)
 
-    def _type(self, one: Tree) -> str:
-        told = type_text(one.fields.get("dataType"))
-        return told or self.terms.type_of(expr_id(one))
+    def _type(self, one: PlanNode) -> str:
+        told = format_type(one.fields.get("dataType"))
+        return told or self.terms.type_of(read_expr_id(one))
 
 
-def output(node: Tree) -> tuple[Tree, ...]:
+def list_output(node: PlanNode) -> tuple[PlanNode, ...]:
     """The columns that a node of a plan gives to the one above it."""
-    added: list[Tree] = []
+    added: list[PlanNode] = []
     while not any(field in node.fields for field in _OUTPUTS):
         added[:0] = [one for field in _ADDED for one in node.expressions(field)]
-        if node.kind == "Join" and _named(node.fields.get("joinType")) not in _ONE_SIDED:
-            return (*(one for child in node.children for one in output(child)), *added)
+        if node.kind == "Join" and _read_class_name(node.fields.get("joinType")) not in _ONE_SIDED:
+            return (*(one for child in node.children for one in list_output(child)), *added)
         if not node.children:
             return tuple(added)
         node = node.children[0]
@@ -256,7 +261,7 @@ def output(node: Tree) -> tuple[Tree, ...]:
     return (*node.expressions(told), *added)
 
 
-def _streams(top: Tree) -> set[int]:
+def _find_streaming(top: PlanNode) -> set[int]:
     """The numbers of the nodes that have a source below them, and of the sources."""
     found: set[int] = set()
     for node in reversed([*top.walk()]):
@@ -265,13 +270,13 @@ def _streams(top: Tree) -> set[int]:
     return found
 
 
-def _used(tree_: Tree) -> Iterator[int]:
+def _list_used_columns(tree_: PlanNode) -> Iterator[int]:
     for one in tree_.walk():
         if one.kind == "AttributeReference":
-            yield expr_id(one)
+            yield read_expr_id(one)
 
 
-def _conjuncts(conditions: Sequence[Tree]) -> Iterator[Tree]:
+def _split_conjuncts(conditions: Sequence[PlanNode]) -> Iterator[PlanNode]:
     waiting = [*reversed(conditions)]
     while waiting:
         one = waiting.pop()
@@ -281,7 +286,7 @@ def _conjuncts(conditions: Sequence[Tree]) -> Iterator[Tree]:
             yield one
 
 
-def _kind(node: Tree, keys: Sequence[Term]) -> str:
+def _name_kind(node: PlanNode, keys: Sequence[Term]) -> str:
     if node.kind == "Aggregate" and any(one.name == "session_window" for one in keys):
         return _SESSION
     if node.kind == "TransformWithStateInPySpark":
@@ -291,7 +296,7 @@ def _kind(node: Tree, keys: Sequence[Term]) -> str:
     return _STATEFUL[node.kind]
 
 
-def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
+def _read_details(node: PlanNode, terms: Terms) -> Mapping[str, str]:
     """What an operator is beyond its keys: of arbitrary state its type, timeout and function."""
     found: dict[str, str] = {}
     for field, name in (
@@ -300,9 +305,9 @@ def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
         ("outputMode", "output mode"),
     ):
         if field in node.fields and node.kind not in ("Aggregate", "Deduplicate"):
-            found[name] = _named(node.fields[field])
+            found[name] = _read_class_name(node.fields[field])
     if "stateType" in node.fields:
-        found["state"] = type_text(node.fields["stateType"], nulls=True)
+        found["state"] = format_type(node.fields["stateType"], nulls=True)
     for one in node.expressions("functionExpr"):
         found["function"] = str(one.fields.get("name"))
     if node.kind == "GlobalLimit":
@@ -310,6 +315,6 @@ def _details(node: Tree, terms: Terms) -> Mapping[str, str]:
     return found
 
 
-def _named(value: Json) -> str:
-    told = mapping(value).get("object") or mapping(value).get("product-class") or value
+def _read_class_name(value: Json) -> str:
+    told = as_mapping(value).get("object") or as_mapping(value).get("product-class") or value
     return str(told).rstrip("$").rpartition(".")[2].rpartition("$")[2]

@@ -8,8 +8,8 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from holdfast.decode.plan_tree import Tree
-from holdfast.model.json import Json, mapping, sequence
+from holdfast.decode.plan_tree import PlanNode
+from holdfast.model.json import Json, as_mapping, as_sequence
 
 _SYMBOLS = {
     "EqualTo": "=", "EqualNullSafe": "<=>", "LessThan": "<", "LessThanOrEqual": "<=",
@@ -39,68 +39,70 @@ _LONGEST = 2_000
 class Terms:
     """What each column of one plan stands for."""
 
-    def __init__(self, plan: Tree) -> None:
-        self._made: dict[int, Sequence[Tree]] = {}
+    def __init__(self, plan: PlanNode) -> None:
+        self._made: dict[int, Sequence[PlanNode]] = {}
         self._types: dict[int, str] = {}
         self._texts: dict[int, str] = {}
         sources = [one for one in plan.walk() if is_source(one.kind)]
         for index, source in enumerate(sources):
             for column in source.expressions("output"):
                 of = f"source{index}." if len(sources) > 1 else ""
-                self._texts[expr_id(column)] = f"{of}{column.fields.get('name')}"
+                self._texts[read_expr_id(column)] = f"{of}{column.fields.get('name')}"
         # From the sources up, so that what an expression is made of has its text by then.
         for node in reversed([*plan.walk()]):
             self._learn(node)
         for number in self._made:
             self._column(number, "", 0)
 
-    def _learn(self, node: Tree) -> None:
+    def _learn(self, node: PlanNode) -> None:
         for top in node.all_expressions():
             for one in top.walk():
                 if one.kind == "Alias" and one.children:
-                    self._made.setdefault(expr_id(one), one.children[:1])
+                    self._made.setdefault(read_expr_id(one), one.children[:1])
                 elif one.kind == "AttributeReference":
-                    self._types.setdefault(expr_id(one), type_text(one.fields.get("dataType")))
+                    self._types.setdefault(
+                        read_expr_id(one), format_type(one.fields.get("dataType"))
+                    )
         if node.kind == "Expand":
             self._learn_expanded(node)
         results = node.expressions("resultAttrs")
         for column, made in zip(results, node.expressions("udfs"), strict=False):
-            self._made.setdefault(expr_id(column), (made,))
+            self._made.setdefault(read_expr_id(column), (made,))
 
-    def _learn_expanded(self, node: Tree) -> None:
+    def _learn_expanded(self, node: PlanNode) -> None:
         """A sliding window is an Expand: each output stands for one expression a copy of a row."""
-        rows = sequence(node.fields.get("projections"))
-        made = [Tree(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
+        rows = as_sequence(node.fields.get("projections"))
+        made = [PlanNode(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
         cells = [one.expressions("x") for one in made]
         for index, column in enumerate(node.expressions("output")):
             copies = [row[index] for row in cells if index < len(row)]
-            self._made.setdefault(expr_id(column), copies)
+            self._made.setdefault(read_expr_id(column), copies)
 
     def type_of(self, number: int) -> str:
         """The type of a column, as far as somebody refers to it."""
         return self._types.get(number, "")
 
-    def text(self, tree: Tree, depth: int = 0) -> str:
+    def text(self, tree: PlanNode, depth: int = 0) -> str:
         """An expression in columns of the sources."""
         if depth > _DEEPEST:
-            return _short(" ".join(map(self._alone, tree.walk())))
+            return _shorten(" ".join(map(self._alone, tree.walk())))
         if tree.kind in _THROUGH and tree.children:
             return self.text(tree.children[0], depth + 1)
-        return _short(self._told(tree, depth))
+        return _shorten(self._told(tree, depth))
 
-    def _alone(self, tree: Tree) -> str:
+    def _alone(self, tree: PlanNode) -> str:
         """A part of an expression that is too deep to be written around what is in it."""
         if tree.kind == "AttributeReference":
-            return self._texts.get(expr_id(tree), str(tree.fields.get("name")))
-        return " ".join([tree.kind, *_own(tree), str(tree.fields.get("value", ""))])
+            return self._texts.get(read_expr_id(tree), str(tree.fields.get("name")))
+        return " ".join([tree.kind, *_list_own_fields(tree), str(tree.fields.get("value", ""))])
 
-    def _told(self, tree: Tree, depth: int) -> str:
+    def _told(self, tree: PlanNode, depth: int) -> str:
         if tree.kind in _SYMBOLS and len(tree.children) == 2:  # noqa: PLR2004  two sides
             left, right = (self.text(one, depth + 1) for one in tree.children)
             return f"({left} {_SYMBOLS[tree.kind]} {right})"
         match tree.kind:
             case "AttributeReference":
-                found = self._column(expr_id(tree), str(tree.fields.get("name")), depth)
+                found = self._column(read_expr_id(tree), str(tree.fields.get("name")), depth)
             case "Literal":
                 found = str(tree.fields.get("value"))
             case "AggregateExpression" if tree.children:
@@ -108,7 +110,7 @@ class Terms:
             case "Cast" if tree.children:
                 inner = self.text(tree.children[0], depth + 1)
                 known = tree.children[0].kind == "Literal"
-                type_ = type_text(tree.fields.get("dataType"))
+                type_ = format_type(tree.fields.get("dataType"))
                 found = inner if known else f"cast({inner} as {type_})"
             case _:
                 window = tree.kind == "CreateNamedStruct" and _is_window(tree)
@@ -123,24 +125,24 @@ class Terms:
             self._texts[number] = "; ".join(dict.fromkeys(made))
         return self._texts.get(number, name)
 
-    def _aggregate(self, tree: Tree, depth: int) -> str:
+    def _aggregate(self, tree: PlanNode, depth: int) -> str:
         distinct = "distinct " if tree.fields.get("isDistinct") is True else ""
         function, *only = (self.text(one, depth + 1) for one in tree.children)
         return f"{distinct}{function}{f' where {only[0]}' if only else ''}"
 
-    def _call(self, tree: Tree, depth: int) -> str:
+    def _call(self, tree: PlanNode, depth: int) -> str:
         name = tree.kind
         if name == "GetStructField" and tree.children:
-            return f"{self.text(tree.children[0], depth + 1)}.{_field_of(tree)}"
+            return f"{self.text(tree.children[0], depth + 1)}.{_name_field(tree)}"
         if name in ("PythonUDF", "PythonUDAF", "ScalaUDF", "StaticInvoke", "Invoke"):
             name = str(tree.fields.get("name") or tree.fields.get("functionName") or name)
         else:
             name = _CAMEL.sub("_", name).lower()
             name = _RENAMED.get(name, name)
         inside = [self.text(one, depth + 1) for one in tree.children]
-        return f"{name}({', '.join([*inside, *_own(tree)])})"
+        return f"{name}({', '.join([*inside, *_list_own_fields(tree)])})"
 
-    def _window(self, tree: Tree, depth: int) -> str:
+    def _window(self, tree: PlanNode, depth: int) -> str:
         """`window(t, 300 s)`: Spark writes a window as arithmetic of half a page."""
         columns: dict[str, None] = {}
         lengths: dict[str, None] = {}
@@ -148,14 +150,14 @@ class Terms:
             if one.kind == "AttributeReference":
                 columns[self.text(one, depth + 1)] = None
             elif one.kind == "Literal" and one.fields.get("value") not in ("start", "end"):
-                lengths[_length(one)] = None
+                lengths[_format_length(one)] = None
         shown = [one for one in lengths if one not in ("0", "")]
         return f"window({', '.join([*columns, *shown])})"
 
 
-def expr_id(tree: Tree) -> int:
+def read_expr_id(tree: PlanNode) -> int:
     """The number of a column."""
-    number = mapping(tree.fields.get("exprId")).get("id")
+    number = as_mapping(tree.fields.get("exprId")).get("id")
     return number if isinstance(number, int) else -1
 
 
@@ -164,73 +166,73 @@ def is_source(kind: str) -> bool:
     return kind.startswith("Streaming") and "Relation" in kind
 
 
-def _own(tree: Tree) -> list[str]:
+def _list_own_fields(tree: PlanNode) -> list[str]:
     """What an expression is beyond its kind and its children."""
     return [
-        f"{key} {_scalar(value)}"
+        f"{key} {_format_scalar(value)}"
         for key, value in tree.fields.items()
-        if key not in _SILENT and _scalar(value) and not isinstance(value, int)
+        if key not in _SILENT and _format_scalar(value) and not isinstance(value, int)
     ]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """A text; of a long one the beginning and a digest, which tells the whole from another."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
-def _field_of(tree: Tree) -> str:
+def _name_field(tree: PlanNode) -> str:
     """Which field is taken from a struct: by its name, or by its place where no type tells it."""
     place, inner = tree.fields.get("ordinal"), tree.children[0].fields
-    told = mapping(inner.get("dataType") or inner.get("schema")).get("fields")
+    told = as_mapping(inner.get("dataType") or inner.get("schema")).get("fields")
     if isinstance(told, list | tuple) and isinstance(place, int) and place < len(told):
-        return str(mapping(told[place]).get("name"))
+        return str(as_mapping(told[place]).get("name"))
     return str(place)
 
 
-def _is_window(tree: Tree) -> bool:
+def _is_window(tree: PlanNode) -> bool:
     names = [one.fields.get("value") for one in tree.children if one.kind == "Literal"]
     times = (one.kind == "PreciseTimestampConversion" for one in tree.walk())
     return names[:2] == ["start", "end"] and any(times)
 
 
-def _length(tree: Tree) -> str:
+def _format_length(tree: PlanNode) -> str:
     value, kind = str(tree.fields.get("value")), tree.fields.get("dataType")
     if kind in ("long", "bigint") and value.lstrip("-").isdecimal() and int(value) != 0:
         return f"{int(value) / _MICROSECONDS:g} s"
     return value
 
 
-def _scalar(value: Json) -> str:
+def _format_scalar(value: Json) -> str:
     """A field that is no expression and says something, as a text."""
     if isinstance(value, str | bool | int | float):
         return str(value)
-    told = mapping(value).get("object")
+    told = as_mapping(value).get("object")
     return str(told).rpartition(".")[2].rstrip("$") if isinstance(told, str) else ""
 
 
 _SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
-def type_text(value: Json, *, nulls: bool = False) -> str:
+def format_type(value: Json, *, nulls: bool = False) -> str:
     """A data type as SQL writes it, from Spark's JSON of it; `nulls`: also what is never null."""
     if isinstance(value, str):
         return _SIMPLE.get(value, value)
-    told = mapping(value)
+    told = as_mapping(value)
 
     def inside(type_: str, nullable: str, of: Mapping[str, Json]) -> str:
         never = nulls and of.get(nullable) is False
-        return f"{type_text(of.get(type_), nulls=nulls)}{' not null' if never else ''}"
+        return f"{format_type(of.get(type_), nulls=nulls)}{' not null' if never else ''}"
 
     match told.get("type"):
         case "array":
             return f"array<{inside('elementType', 'containsNull', told)}>"
         case "map":
-            key = type_text(told.get("keyType"), nulls=nulls)
+            key = format_type(told.get("keyType"), nulls=nulls)
             return f"map<{key},{inside('valueType', 'valueContainsNull', told)}>"
         case "struct":
-            fields = map(mapping, sequence(told.get("fields")))
+            fields = map(as_mapping, as_sequence(told.get("fields")))
             inner = (f"{one.get('name')}:{inside('type', 'nullable', one)}" for one in fields)
             return f"struct<{','.join(inner)}>"
         case _:

@@ -14,24 +14,24 @@ from holdfast.model.json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class PlanNode:
     """A node of a plan or of an expression. `number` is its place in the list of the plan."""
 
     kind: str
     number: int
     fields: Mapping[str, Json]
-    children: tuple["Tree", ...]
+    children: tuple["PlanNode", ...]
 
-    def expressions(self, field: str) -> tuple["Tree", ...]:
+    def expressions(self, field: str) -> tuple["PlanNode", ...]:
         """The expressions in a field, one or several."""
-        return tuple(_of_field(self.fields.get(field)))
+        return tuple(_parse_field(self.fields.get(field)))
 
-    def all_expressions(self) -> Iterator["Tree"]:
+    def all_expressions(self) -> Iterator["PlanNode"]:
         """Every expression directly in this node, in the order of its fields."""
         for value in self.fields.values():
-            yield from _of_field(value)
+            yield from _parse_field(value)
 
-    def walk(self) -> Iterator["Tree"]:
+    def walk(self) -> Iterator["PlanNode"]:
         """This node and everything below it, a parent before its children."""
         waiting = [self]
         while waiting:
@@ -40,12 +40,12 @@ class Tree:
             waiting.extend(reversed(one.children))
 
 
-def tree(listed: Json) -> Tree | None:
+def parse_tree(listed: Json) -> PlanNode | None:
     """The tree of a list; None for what is none."""
-    if not _is_list(listed) or not isinstance(listed, Sequence) or not listed:
+    if not _is_node_list(listed) or not isinstance(listed, Sequence) or not listed:
         return None
     # From the end, where a node's children are the nearest that no other has taken.
-    untaken: list[Tree] = []
+    untaken: list[PlanNode] = []
     for number in reversed(range(len(listed))):
         one = listed[number]
         fields: Mapping[str, Json] = one if isinstance(one, Mapping) else {}
@@ -53,23 +53,23 @@ def tree(listed: Json) -> Tree | None:
         most = min(count, len(untaken)) if isinstance(count, int) else 0
         children = tuple(untaken.pop() for _ in range(most))
         kind = str(name).rpartition(".")[2].rstrip("$")
-        untaken.append(Tree(kind=kind, number=number, fields=fields, children=children))
+        untaken.append(PlanNode(kind=kind, number=number, fields=fields, children=children))
     return untaken[-1]
 
 
-def _of_field(value: Json) -> Iterator[Tree]:
+def _parse_field(value: Json) -> Iterator[PlanNode]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return
-    if _is_list(value):
-        found = tree(value)
+    if _is_node_list(value):
+        found = parse_tree(value)
         if found is not None:
             yield found
         return
     for one in value:
-        yield from _of_field(one)
+        yield from _parse_field(one)
 
 
-def _is_list(value: Json) -> bool:
+def _is_node_list(value: Json) -> bool:
     """Whether a value is the list of one tree."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return False

@@ -16,39 +16,39 @@ from holdfast.decode import log
 from holdfast.model import json
 from holdfast.model.events import OperatorProgress, SourceProgress
 from holdfast.model.fact import Unknown, Unreadable
-from holdfast.model.json import Json, sequence
+from holdfast.model.json import Json, as_sequence
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def sources(value: Json) -> tuple[SourceProgress, ...]:
+def decode_sources(value: Json) -> tuple[SourceProgress, ...]:
     """What each source gave to the batch."""
-    return tuple(_source(json.mapping(one)) for one in sequence(value))
+    return tuple(_decode_source(json.as_mapping(one)) for one in as_sequence(value))
 
 
-def operators(value: Json) -> tuple[OperatorProgress, ...]:
+def decode_operators(value: Json) -> tuple[OperatorProgress, ...]:
     """The state of each operator after the batch."""
-    return tuple(_operator(json.mapping(one)) for one in sequence(value))
+    return tuple(_decode_operator(json.as_mapping(one)) for one in as_sequence(value))
 
 
-def numbers(value: Json) -> Mapping[str, int]:
+def decode_numbers(value: Json) -> Mapping[str, int]:
     """The whole numbers among an object's members."""
-    found = ((key, log.integer(one)) for key, one in json.mapping(value).items())
+    found = ((key, log.as_integer(one)) for key, one in json.as_mapping(value).items())
     return {key: number for key, number in found if number is not None}
 
 
-def whole(value: Json, name: str) -> int | Unknown:
+def decode_integer(value: Json, name: str) -> int | Unknown:
     """A whole number, or that it is not there."""
-    found = log.integer(value)
+    found = log.as_integer(value)
     return Unknown(reason=f"there is no {name}") if found is None else found
 
 
-def words(value: Json, name: str) -> str | Unknown:
+def decode_text(value: Json, name: str) -> str | Unknown:
     """A text that is not empty, or that it is not there."""
     return value if isinstance(value, str) and value else Unknown(reason=f"there is no {name}")
 
 
-def time_ms(value: Json) -> int | Unknown:
+def parse_time_ms(value: Json) -> int | Unknown:
     """A time as Spark writes it, `2026-01-01T00:00:00.000Z`, in milliseconds."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -59,21 +59,23 @@ def time_ms(value: Json) -> int | Unknown:
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _source(found: Mapping[str, Json]) -> SourceProgress:
+def _decode_source(found: Mapping[str, Json]) -> SourceProgress:
     return SourceProgress(
         description=str(found.get("description") or ""),
-        start=_offset(found.get("startOffset")),
-        end=_offset(found.get("endOffset")),
-        rows=whole(found.get("numInputRows"), "number of rows"),
+        start=_decode_offset(found.get("startOffset")),
+        end=_decode_offset(found.get("endOffset")),
+        rows=decode_integer(found.get("numInputRows"), "number of rows"),
     )
 
 
-def _offset(value: Json) -> Json:
+def _decode_offset(value: Json) -> Json:
     if not isinstance(value, str):
         return value
-    inner = log.value(value)
+    inner = log.parse_json(value)
     return value if isinstance(inner, Unreadable) else inner
 
 
-def _operator(found: Mapping[str, Json]) -> OperatorProgress:
-    return OperatorProgress(name=str(found.get("operatorName") or ""), numbers=numbers(dict(found)))
+def _decode_operator(found: Mapping[str, Json]) -> OperatorProgress:
+    return OperatorProgress(
+        name=str(found.get("operatorName") or ""), numbers=decode_numbers(dict(found))
+    )

@@ -41,63 +41,63 @@ class _Member(NamedTuple):
 
 def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
     """What the snapshot holds, or why it cannot be read."""
-    members = _members(data)
+    members = _list_members(data)
     if isinstance(members, Unreadable):
         return members
     member = next((one for one in members if one.name == b"metadata"), None)
     if member is None:
         return Unreadable(reason="the zip holds no `metadata`")
-    content = _content(data, member)
+    content = _read_member(data, member)
     return content if isinstance(content, Unreadable) else decode_metadata(content)
 
 
 def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
     """The `metadata` file alone, out of its zip."""
-    head = log.versioned(data, "RocksDB metadata", (1, 2))
+    head = log.split_version(data, "RocksDB metadata", (1, 2))
     if isinstance(head, Unreadable):
         return head
-    found = log.members(head[1])
+    found = log.parse_object(head[1])
     if isinstance(found, Unreadable):
         return found
-    keys = log.integer(found.get("numKeys"))
+    keys = log.as_integer(found.get("numKeys"))
     if keys is None:
         return Unreadable(reason="has no number of keys")
     return RocksDbSnapshot(
         version=head[0],
         keys=keys,
-        internal_keys=log.integer(found.get("numInternalKeys")) or 0,
-        sst_files=_files(found.get("sstFiles"), "dfsSstFileName"),
-        log_files=_files(found.get("logFiles"), "dfsLogFileName"),
+        internal_keys=log.as_integer(found.get("numInternalKeys")) or 0,
+        sst_files=_decode_files(found.get("sstFiles"), "dfsSstFileName"),
+        log_files=_decode_files(found.get("logFiles"), "dfsLogFileName"),
         column_families={
-            name: log.integer(number) or 0
-            for name, number in json.mapping(found.get("columnFamilyMapping")).items()
+            name: log.as_integer(number) or 0
+            for name, number in json.as_mapping(found.get("columnFamilyMapping")).items()
         },
     )
 
 
-def _files(value: Json, stored: str) -> tuple[RocksDbFile, ...]:
-    return tuple(_file(json.mapping(one), stored) for one in json.sequence(value))
+def _decode_files(value: Json, stored: str) -> tuple[RocksDbFile, ...]:
+    return tuple(_decode_file(json.as_mapping(one), stored) for one in json.as_sequence(value))
 
 
-def _file(value: Mapping[str, Json], stored: str) -> RocksDbFile:
+def _decode_file(value: Mapping[str, Json], stored: str) -> RocksDbFile:
     return RocksDbFile(
         local_name=str(value.get("localFileName") or ""),
         stored_name=str(value.get(stored) or ""),
-        bytes=log.integer(value.get("sizeBytes")) or 0,
+        bytes=log.as_integer(value.get("sizeBytes")) or 0,
     )
 
 
-def _members(data: bytes) -> Iterator[_Member] | Unreadable:
+def _list_members(data: bytes) -> Iterator[_Member] | Unreadable:
     end = data.rfind(_END, max(0, len(data) - _END_SIZE - _LONGEST_COMMENT))
     if end < 0 or end + _END_SIZE > len(data):
         return Unreadable(reason="no zip, or one that is cut short: its list of members is missing")
     size, offset = struct.unpack_from("<II", data, end + 12)
     if offset + size > end:
         return Unreadable(reason="the zip's list of members lies outside of it")
-    return _listed(data[offset : offset + size])
+    return _walk_directory(data[offset : offset + size])
 
 
-def _listed(directory: bytes) -> Iterator[_Member]:
+def _walk_directory(directory: bytes) -> Iterator[_Member]:
     at = 0
     while directory[at : at + 4] == _MEMBER and at + _MEMBER_SIZE <= len(directory):
         method, crc, compressed = struct.unpack_from("<10xH4xII", directory, at)
@@ -108,19 +108,19 @@ def _listed(directory: bytes) -> Iterator[_Member]:
         at = start + name + extra + comment
 
 
-def _content(data: bytes, member: _Member) -> bytes | Unreadable:
+def _read_member(data: bytes, member: _Member) -> bytes | Unreadable:
     head = data[member.offset : member.offset + _LOCAL_SIZE]
     if head[:4] != _LOCAL or len(head) < _LOCAL_SIZE:
         return Unreadable(reason="the zip's `metadata` is not where its list says")
     name, extra = struct.unpack_from("<HH", head, 26)
     start = member.offset + _LOCAL_SIZE + name + extra
-    content = _inflated(data[start : start + member.compressed], member.method)
+    content = _inflate(data[start : start + member.compressed], member.method)
     if not isinstance(content, Unreadable) and zlib.crc32(content) != member.crc:
         return Unreadable(reason="the zip's `metadata` does not agree with its checksum")
     return content
 
 
-def _inflated(raw: bytes, method: int) -> bytes | Unreadable:
+def _inflate(raw: bytes, method: int) -> bytes | Unreadable:
     if method == _STORED:
         return raw
     if method != _DEFLATED:

@@ -17,73 +17,73 @@ from holdfast.decode import log, progress
 from holdfast.model.events import QueryEvent, QueryProgress, QueryStarted, QueryTerminated
 from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, QueryId, RunId
-from holdfast.model.json import Json, sequence
+from holdfast.model.json import Json, as_sequence
 
 
 def decode(data: bytes, run_id: RunId) -> tuple[QueryEvent | Unreadable, ...]:
     """The events of a segment, in order; the run id is in the name of its folder."""
-    return tuple(_event(line, run_id) for line in data.split(b"\n") if line.strip())
+    return tuple(_decode_event(line, run_id) for line in data.split(b"\n") if line.strip())
 
 
-def _event(line: bytes, run_id: RunId) -> QueryEvent | Unreadable:
-    text = log.text(line)
+def _decode_event(line: bytes, run_id: RunId) -> QueryEvent | Unreadable:
+    text = log.decode_text(line)
     if isinstance(text, Unreadable):
         return text
-    found = log.members(text)
+    found = log.parse_object(text)
     if isinstance(found, Unreadable):
         return found
     match found.get("event"):
         case "started":
-            return _started(found, run_id)
+            return _decode_start(found, run_id)
         case "progress":
-            return _progressed(found, run_id)
+            return _decode_progress(found, run_id)
         case "terminated":
-            return _terminated(found, run_id)
+            return _decode_end(found, run_id)
         case _:
-            return Unreadable(reason=f"`{log.shown(text)}` is no record of a run")
+            return Unreadable(reason=f"`{log.shorten(text)}` is no record of a run")
 
 
-def _started(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreadable:
+def _decode_start(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreadable:
     query_id, name, sources = (found.get(key) for key in ("query_id", "name", "sources"))
     if not isinstance(query_id, str):
         return Unreadable(reason="the start of a run has no query id")
     return QueryStarted(
-        at_ms=progress.whole(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
         query_id=QueryId(query_id),
         run_id=run_id,
         name=name if isinstance(name, str) else "",
-        spark_version=progress.words(found.get("spark_version"), "version of Spark"),
-        location=progress.words(found.get("location"), "location"),
-        sink=progress.words(found.get("sink"), "sink"),
-        output_mode=progress.words(found.get("output_mode"), "output mode"),
-        sources=tuple(one for one in sequence(sources) if isinstance(one, str)),
-        settings=log.texts(found.get("configuration")),
+        spark_version=progress.decode_text(found.get("spark_version"), "version of Spark"),
+        location=progress.decode_text(found.get("location"), "location"),
+        sink=progress.decode_text(found.get("sink"), "sink"),
+        output_mode=progress.decode_text(found.get("output_mode"), "output mode"),
+        sources=tuple(one for one in as_sequence(sources) if isinstance(one, str)),
+        settings=log.as_texts(found.get("configuration")),
         record=found,
     )
 
 
-def _progressed(found: Mapping[str, Json], run_id: RunId) -> QueryProgress | Unreadable:
-    batch, watermark = log.integer(found.get("batch")), found.get("watermark")
+def _decode_progress(found: Mapping[str, Json], run_id: RunId) -> QueryProgress | Unreadable:
+    batch, watermark = log.as_integer(found.get("batch")), found.get("watermark")
     if batch is None:
         return Unreadable(reason="the progress of a run has no batch")
     return QueryProgress(
-        at_ms=progress.whole(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
         query_id=Unknown(reason="the start of the run says it"),
         run_id=run_id,
         batch=BatchId(batch),
-        rows=progress.whole(found.get("rows"), "number of rows"),
+        rows=progress.decode_integer(found.get("rows"), "number of rows"),
         sink=Unknown(reason="the start of the run says it"),
-        sources=progress.sources(found.get("sources")),
-        operators=progress.operators(found.get("state")),
-        durations_ms=progress.numbers(found.get("duration_ms")),
+        sources=progress.decode_sources(found.get("sources")),
+        operators=progress.decode_operators(found.get("state")),
+        durations_ms=progress.decode_numbers(found.get("duration_ms")),
         watermark=watermark if isinstance(watermark, str) else "",
     )
 
 
-def _terminated(found: Mapping[str, Json], run_id: RunId) -> QueryTerminated:
+def _decode_end(found: Mapping[str, Json], run_id: RunId) -> QueryTerminated:
     error = found.get("error")
     return QueryTerminated(
-        at_ms=progress.whole(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
         query_id=Unknown(reason="the start of the run says it"),
         run_id=run_id,
         error=error if isinstance(error, str) else "",

@@ -15,14 +15,14 @@ from holdfast.model.json import Json
 from holdfast.model.source_offset import (
     AutoLoaderOffset,
     Basis,
-    Change,
-    Consumed,
+    ConsumedRange,
     DeltaOffset,
     EventHubsOffset,
     FileOffset,
     IcebergOffset,
     KafkaOffset,
     KinesisOffset,
+    Movement,
     NoOffset,
     NumberOffset,
     Offset,
@@ -40,18 +40,18 @@ from holdfast.model.source_offset import (
 
 # The more telling shape before the less: Pub/Sub's has what Auto Loader's has, and more.
 _SHAPES: tuple[Callable[[Json], RecognisedOffset | None], ...] = (
-    source_shapes.files,
-    source_shapes.delta,
-    source_shapes.iceberg,
-    source_shapes.kinesis,
-    source_shapes.pub_sub,
-    source_shapes.auto_loader,
-    source_shapes.sequential_union,
-    source_shapes.rate_micro_batch,
-    source_shapes.rate_partitions,
-    source_shapes.number,
-    source_shapes.kafka,
-    source_shapes.partition_numbers,
+    source_shapes.match_files,
+    source_shapes.match_delta,
+    source_shapes.match_iceberg,
+    source_shapes.match_kinesis,
+    source_shapes.match_pub_sub,
+    source_shapes.match_auto_loader,
+    source_shapes.match_sequential_union,
+    source_shapes.match_rate_micro_batch,
+    source_shapes.match_rate_partitions,
+    source_shapes.match_number,
+    source_shapes.match_kafka,
+    source_shapes.match_partition_numbers,
 )
 _DESCRIBED = {
     "cloudfiles": "Auto Loader",
@@ -87,10 +87,10 @@ def decode(value: Json, *, described: str = "") -> Offset:
     found = next((one for one in (shape(value) for shape in _SHAPES) if one is not None), None)
     if found is None:
         return OpaqueOffset(value=value)
-    return _named(found, described) if described else found
+    return _apply_description(found, described) if described else found
 
 
-def _named(offset: RecognisedOffset, described: str) -> RecognisedOffset:
+def _apply_description(offset: RecognisedOffset, described: str) -> RecognisedOffset:
     """The offset under the name that the description gives, if its shape allows that name."""
     name = name_source(described)
     allowed = (offset.recognition.source, *offset.recognition.others)
@@ -122,7 +122,7 @@ def find_start(previous: Json, began: Json, *, described: str = "") -> Json:
 
 def list_positions(offset: Offset) -> tuple[tuple[str, str], ...]:
     """Return where each partition stands, as text; the name is empty where there is only one."""
-    found = _positions(offset)
+    found = _read_positions(offset)
     return tuple((partition, found[partition].text) for partition in sorted(found))
 
 
@@ -139,25 +139,25 @@ class _Position(NamedTuple):
     lowest: int | None = None
 
 
-def between(start: Offset | Unknown, end: Offset) -> Consumed:
+def compute_consumed(start: Offset | Unknown, end: Offset) -> ConsumedRange:
     """What lies between two offsets of one source; a start of NoOffset is the beginning.
 
     Counts are of what the source numbers: Kafka leaves out offsets of transactions and of
     compacted records, so there they are an upper bound of the records.
     """
-    new = _positions(end)
+    new = _read_positions(end)
     if isinstance(start, Unknown):
-        return _open(start, end, new)
-    old = _beginning(end) if isinstance(start, NoOffset) else _positions(start)
+        return _compute_open_range(start, end, new)
+    old = _find_beginning(end) if isinstance(start, NoOffset) else _read_positions(start)
     changes = tuple(
-        _change(partition, old.get(partition), new.get(partition))
+        _make_change(partition, old.get(partition), new.get(partition))
         for partition in sorted(old.keys() | new.keys())
     )
     counts = [change.count for change in changes]
     known = [count for count in counts if isinstance(count, int)]
     unknown = next((count for count in counts if isinstance(count, Unknown)), None)
-    source, unit = _unit(start if isinstance(end, NoOffset) else end)
-    return Consumed(
+    source, unit = _name_unit(start if isinstance(end, NoOffset) else end)
+    return ConsumedRange(
         source=source,
         unit=unit,
         partitions=changes,
@@ -165,23 +165,25 @@ def between(start: Offset | Unknown, end: Offset) -> Consumed:
     )
 
 
-def _open(start: Unknown, end: Offset, positions: Mapping[str, _Position]) -> Consumed:
+def _compute_open_range(
+    start: Unknown, end: Offset, positions: Mapping[str, _Position]
+) -> ConsumedRange:
     """What leads up to an offset from nobody knows where."""
-    source, unit = _unit(end)
+    source, unit = _name_unit(end)
     changes = tuple(
         PartitionChange(
             partition=partition,
             start="?",
             end=positions[partition].text,
             count=start,
-            change=Change.START_UNKNOWN,
+            change=Movement.START_UNKNOWN,
         )
         for partition in sorted(positions)
     )
-    return Consumed(source=source, unit=unit, partitions=changes, total=start)
+    return ConsumedRange(source=source, unit=unit, partitions=changes, total=start)
 
 
-def _beginning(end: Offset) -> Mapping[str, _Position]:
+def _find_beginning(end: Offset) -> Mapping[str, _Position]:
     """Where a source stands before its first offset, for those that always begin alike."""
     match end:
         case FileOffset():
@@ -190,13 +192,13 @@ def _beginning(end: Offset) -> Mapping[str, _Position]:
             return {"": _Position("", (0,), 0)}
         case NumberOffset(value=-1):
             # Only a socket logs -1: it has read no line yet.
-            return {"": _counted(-1)}
+            return {"": _make_counted(-1)}
         case _:
             return {}
 
 
-def _change(partition: str, start: _Position | None, end: _Position | None) -> PartitionChange:
-    change, count = _moved(start, end)
+def _make_change(partition: str, start: _Position | None, end: _Position | None) -> PartitionChange:
+    change, count = _classify_movement(start, end)
     return PartitionChange(
         partition=partition,
         start="" if start is None else start.text,
@@ -206,97 +208,101 @@ def _change(partition: str, start: _Position | None, end: _Position | None) -> P
     )
 
 
-def _moved(start: _Position | None, end: _Position | None) -> tuple[Change, int | Unknown]:
+def _classify_movement(
+    start: _Position | None, end: _Position | None
+) -> tuple[Movement, int | Unknown]:
     if end is None:
-        return Change.VANISHED, 0
+        return Movement.VANISHED, 0
     if start is None:
         nothing = end.number is not None and end.number == end.lowest
         began = Unknown(reason="where it began is not in the offset log")
-        return Change.APPEARED, 0 if nothing else began
+        return Movement.APPEARED, 0 if nothing else began
     if start == end:
-        return Change.UNCHANGED, 0
+        return Movement.UNCHANGED, 0
     if start.order is None or end.order is None:
-        return Change.CHANGED, Unknown(reason="its positions have no order")
+        return Movement.CHANGED, Unknown(reason="its positions have no order")
     if start.order > end.order:
-        return Change.WENT_BACK, Unknown(reason="the offset went back")
-    return Change.ADVANCED, _distance(start.number, end.number)
+        return Movement.WENT_BACK, Unknown(reason="the offset went back")
+    return Movement.ADVANCED, _count_between(start.number, end.number)
 
 
-def _distance(start: int | None, end: int | None) -> int | Unknown:
+def _count_between(start: int | None, end: int | None) -> int | Unknown:
     if start is None or end is None:
         return Unknown(reason="its positions do not count")
     return end - start or Unknown(reason="it moved inside one")
 
 
-def _counted(number: int) -> _Position:
+def _make_counted(number: int) -> _Position:
     return _Position(str(number), (number,), number)
 
 
-def _positions(offset: Offset) -> Mapping[str, _Position]:  # noqa: C901, PLR0911, PLR0912  one case a kind
+def _read_positions(offset: Offset) -> Mapping[str, _Position]:  # noqa: C901, PLR0911, PLR0912  one case a kind
     match offset:
         case KafkaOffset() | EventHubsOffset():
             return {
-                f"{at.topic}-{at.partition}": _counted(n)._replace(lowest=0)
+                f"{at.topic}-{at.partition}": _make_counted(n)._replace(lowest=0)
                 for at, n in offset.partitions.items()
             }
         case FileOffset():
-            return {"": _counted(offset.log_offset)}
+            return {"": _make_counted(offset.log_offset)}
         case DeltaOffset():
-            return {offset.table_id: _delta_position(offset)}
+            return {offset.table_id: _make_delta_position(offset)}
         case NumberOffset():
-            return {"": _counted(offset.value)}
+            return {"": _make_counted(offset.value)}
         case RateMicroBatchOffset():
-            return {"": _counted(offset.rows)}
+            return {"": _make_counted(offset.rows)}
         case RatePartitionsOffset() | PartitionNumbersOffset():
-            return {str(partition): _counted(n) for partition, n in offset.values.items()}
+            return {str(partition): _make_counted(n) for partition, n in offset.values.items()}
         case KinesisOffset():
-            return {shard: _shard_position(position) for shard, position in offset.shards.items()}
+            return {
+                shard: _make_shard_position(position) for shard, position in offset.shards.items()
+            }
         case PubSubOffset() | AutoLoaderOffset():
-            return {"": _counted(offset.sequence)}
+            return {"": _make_counted(offset.sequence)}
         case IcebergOffset():
             text = f"snapshot {offset.snapshot_id}, position {offset.position}"
             return {"": _Position(text)}
         case SequentialUnionOffset():
             return {"": _Position(offset.active, (len(offset.completed),))}
         case OpaqueOffset():
-            return {"": _Position(json.canonical(offset.value))}
+            return {"": _Position(json.to_canonical(offset.value))}
         case NoOffset():
             return {}
         case _:
             assert_never(offset)
 
 
-def _delta_position(offset: DeltaOffset) -> _Position:
+def _make_delta_position(offset: DeltaOffset) -> _Position:
     inside = ", in the starting snapshot" if offset.in_starting_snapshot else ""
     return _Position(
         f"version {offset.version}, index {offset.index}{inside}",
-        (offset.version, not offset.in_starting_snapshot, _delta_index(offset)),
+        (offset.version, not offset.in_starting_snapshot, _order_delta_index(offset)),
         offset.version,
     )
 
 
-def _delta_index(offset: DeltaOffset) -> int:
+def _order_delta_index(offset: DeltaOffset) -> int:
     """The index in its order: what older sources wrote as -1 is before a change of schema."""
     base = offset.index == -1 and offset.source_version < _DELTA_NAMES_CHANGES
     return _DELTA_BASE if base else offset.index
 
 
-def _shard_position(position: ShardPosition) -> _Position:
+def _make_shard_position(position: ShardPosition) -> _Position:
     inside = f", record {position.inside}" if position.inside else ""
     closed = ", closed" if position.closed else ""
-    order = _order(position.number)
+    order = _parse_sequence_number(position.number)
     return _Position(
         f"{position.number}{inside}{closed}",
         None if order is None else (*order, position.inside, position.last, position.closed),
     )
 
 
-def _order(number: str) -> tuple[int, ...] | None:
+def _parse_sequence_number(number: str) -> tuple[int, ...] | None:
     """A sequence number of Kinesis has some 56 digits."""
     return (int(number),) if number.isascii() and number.isdigit() and len(number) < 200 else None  # noqa: PLR2004
 
 
-def _unit(offset: Offset) -> tuple[str, str]:
+def _name_unit(offset: Offset) -> tuple[str, str]:
     """What the source is called, and what its numbers count."""
     if isinstance(offset, NoOffset):
         return "", ""

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.json import Json, sequence
+from holdfast.model.json import Json, as_sequence
 from holdfast.model.source_offset import (
     AutoLoaderOffset,
     Basis,
@@ -45,124 +45,146 @@ from holdfast.model.source_offset import (
 _MOST_DIGITS = 19
 
 
-def files(value: Json) -> FileOffset | None:
+def match_files(value: Json) -> FileOffset | None:
     """Spark's file source."""
-    offset = log.integer(json.mapping(value).get("logOffset"))
-    return None if offset is None else FileOffset(recognition=_sure("files"), log_offset=offset)
+    offset = log.as_integer(json.as_mapping(value).get("logOffset"))
+    return (
+        None
+        if offset is None
+        else FileOffset(recognition=_make_sure_recognition("files"), log_offset=offset)
+    )
 
 
-def delta(value: Json) -> DeltaOffset | None:
+def match_delta(value: Json) -> DeltaOffset | None:
     """A Delta table."""
-    found = json.mapping(value)
+    found = json.as_mapping(value)
     table = found.get("reservoirId")
-    version, index = log.integer(found.get("reservoirVersion")), log.integer(found.get("index"))
+    version, index = (
+        log.as_integer(found.get("reservoirVersion")),
+        log.as_integer(found.get("index")),
+    )
     if not isinstance(table, str) or version is None or index is None:
         return None
     return DeltaOffset(
-        recognition=_sure("Delta"),
+        recognition=_make_sure_recognition("Delta"),
         table_id=table,
         version=version,
         index=index,
         in_starting_snapshot=found.get("isStartingVersion") is True,
-        source_version=log.integer(found.get("sourceVersion")) or 0,
+        source_version=log.as_integer(found.get("sourceVersion")) or 0,
     )
 
 
-def iceberg(value: Json) -> IcebergOffset | None:
+def match_iceberg(value: Json) -> IcebergOffset | None:
     """An Iceberg table."""
-    found = json.mapping(value)
-    snapshot, position = log.integer(found.get("snapshot_id")), log.integer(found.get("position"))
+    found = json.as_mapping(value)
+    snapshot, position = (
+        log.as_integer(found.get("snapshot_id")),
+        log.as_integer(found.get("position")),
+    )
     if snapshot is None or position is None:
         return None
     return IcebergOffset(
-        recognition=_sure("Iceberg"),
+        recognition=_make_sure_recognition("Iceberg"),
         snapshot_id=snapshot,
         position=position,
         scans_all_files=found.get("scan_all_files") is True,
     )
 
 
-def kafka(value: Json) -> KafkaOffset | None:
+def match_kafka(value: Json) -> KafkaOffset | None:
     """Kafka, or Event Hubs; an empty object is an offset of no partition."""
     if not isinstance(value, Mapping):
         return None
     partitions: dict[TopicPartition, int] = {}
     for topic, offsets in value.items():
-        numbers = _numbers(offsets)
+        numbers = _parse_numbers(offsets)
         if numbers is None:
             return None
         partitions |= {TopicPartition(topic, part): offset for part, offset in numbers.items()}
     others = ("Event Hubs",) if value else ("Event Hubs", "any source that has read nothing")
-    return KafkaOffset(recognition=_shared("Kafka", *others), partitions=partitions)
+    return KafkaOffset(
+        recognition=_make_shared_recognition("Kafka", *others), partitions=partitions
+    )
 
 
-def rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
+def match_rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
     """The source rate-micro-batch."""
-    found = json.mapping(value)
-    rows, timestamp = log.integer(found.get("offset")), log.integer(found.get("timestamp"))
+    found = json.as_mapping(value)
+    rows, timestamp = log.as_integer(found.get("offset")), log.as_integer(found.get("timestamp"))
     if rows is None or timestamp is None or len(found) != 2:  # noqa: PLR2004
         return None
     return RateMicroBatchOffset(
-        recognition=_shared("rate-micro-batch", "a Python data source"),
+        recognition=_make_shared_recognition("rate-micro-batch", "a Python data source"),
         rows=rows,
         timestamp_ms=timestamp,
     )
 
 
-def rate_partitions(value: Json) -> RatePartitionsOffset | None:
+def match_rate_partitions(value: Json) -> RatePartitionsOffset | None:
     """The rate source in continuous mode."""
     values: dict[int, int] = {}
-    for key, pair in json.mapping(value).items():
-        number = log.integer(json.mapping(pair).get("value"))
-        if number is None or not _is_number(key) or "runTimeMs" not in json.mapping(pair):
+    for key, pair in json.as_mapping(value).items():
+        number = log.as_integer(json.as_mapping(pair).get("value"))
+        if number is None or not _is_number(key) or "runTimeMs" not in json.as_mapping(pair):
             return None
         values[int(key)] = number
-    return RatePartitionsOffset(recognition=_sure("rate"), values=values) if values else None
+    return (
+        RatePartitionsOffset(recognition=_make_sure_recognition("rate"), values=values)
+        if values
+        else None
+    )
 
 
-def partition_numbers(value: Json) -> PartitionNumbersOffset | None:
+def match_partition_numbers(value: Json) -> PartitionNumbersOffset | None:
     """Pub/Sub Lite, and memory or socket in continuous mode."""
     if isinstance(value, Mapping):
-        numbers = _numbers(value)
-        recognition = _shared("Pub/Sub Lite", "memory in continuous or real-time mode")
+        numbers = _parse_numbers(value)
+        recognition = _make_shared_recognition(
+            "Pub/Sub Lite", "memory in continuous or real-time mode"
+        )
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        numbers = _numbers({str(index): one for index, one in enumerate(value)})
-        recognition = _shared("socket in continuous mode", "a Python data source")
+        numbers = _parse_numbers({str(index): one for index, one in enumerate(value)})
+        recognition = _make_shared_recognition("socket in continuous mode", "a Python data source")
     else:
         return None
     return PartitionNumbersOffset(recognition=recognition, values=numbers) if numbers else None
 
 
-def number(value: Json) -> NumberOffset | None:
+def match_number(value: Json) -> NumberOffset | None:
     """A bare number."""
-    found = log.integer(value)
+    found = log.as_integer(value)
     if found is None:
         return None
     others = ("memory", "rate", "files of Spark 2.1")
-    return NumberOffset(recognition=_shared("socket", *others), value=found)
+    return NumberOffset(recognition=_make_shared_recognition("socket", *others), value=found)
 
 
-def kinesis(value: Json) -> KinesisOffset | None:
+def match_kinesis(value: Json) -> KinesisOffset | None:
     """Kinesis, of the open connectors or of Databricks."""
     shards = (
-        _open_shards(value)
+        _parse_open_shards(value)
         if isinstance(value, Mapping)
-        else _databricks_shards(value)
+        else _parse_databricks_shards(value)
         if isinstance(value, Sequence) and not isinstance(value, str)
         else None
     )
-    return None if shards is None else KinesisOffset(recognition=_sure("Kinesis"), shards=shards)
+    return (
+        None
+        if shards is None
+        else KinesisOffset(recognition=_make_sure_recognition("Kinesis"), shards=shards)
+    )
 
 
-def _open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
-    stream = json.mapping(value.get("metadata")).get("streamName")
+def _parse_open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
+    stream = json.as_mapping(value.get("metadata")).get("streamName")
     if not isinstance(stream, str):
         return None
     shards: dict[str, ShardPosition] = {}
     for shard, found in value.items():
         if shard == "metadata":
             continue
-        position = json.mapping(found)
+        position = json.as_mapping(found)
         iterator, number = position.get("iteratorType"), position.get("iteratorPosition")
         if not isinstance(iterator, str) or not isinstance(number, str):
             return None
@@ -177,11 +199,11 @@ def _open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | None:
     return shards
 
 
-def _databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] | None:
+def _parse_databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] | None:
     shards: dict[str, ShardPosition] = {}
     for one in value:
-        found = json.mapping(one)
-        shard = json.mapping(found.get("shard"))
+        found = json.as_mapping(one)
+        shard = json.as_mapping(found.get("shard"))
         stream, name, last = shard.get("stream"), shard.get("shardId"), found.get("lastSeqNum")
         if not isinstance(stream, str) or not isinstance(name, str):
             return None
@@ -190,61 +212,63 @@ def _databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] | None
     return shards or None
 
 
-def auto_loader(value: Json) -> AutoLoaderOffset | None:
+def match_auto_loader(value: Json) -> AutoLoaderOffset | None:
     """Auto Loader; a `seqNum` and a version alone are likely, more makes sure."""
-    found = json.mapping(value)
-    sequence = log.integer(found.get("seqNum"))
+    found = json.as_mapping(value)
+    sequence = log.as_integer(found.get("seqNum"))
     if sequence is None or "sourceVersion" not in found:
         return None
     path = found.get("lastInputPath")
     telling = {"lastBackfillStartTimeMs", "lastBackfillFinishTimeMs", "lastInputPath"} & set(found)
     return AutoLoaderOffset(
-        recognition=_sure("Auto Loader") if telling else _shared("Auto Loader", "Pub/Sub"),
+        recognition=_make_sure_recognition("Auto Loader")
+        if telling
+        else _make_shared_recognition("Auto Loader", "Pub/Sub"),
         sequence=sequence,
-        source_version=log.integer(found.get("sourceVersion")) or 0,
+        source_version=log.as_integer(found.get("sourceVersion")) or 0,
         input_path=path if isinstance(path, str) else "",
     )
 
 
-def pub_sub(value: Json) -> PubSubOffset | None:
+def match_pub_sub(value: Json) -> PubSubOffset | None:
     """Pub/Sub of Databricks."""
-    found = json.mapping(value)
-    sequence, epoch = log.integer(found.get("seqNum")), log.integer(found.get("fetchEpoch"))
+    found = json.as_mapping(value)
+    sequence, epoch = log.as_integer(found.get("seqNum")), log.as_integer(found.get("fetchEpoch"))
     if sequence is None or epoch is None:
         return None
     return PubSubOffset(
-        recognition=_sure("Pub/Sub"),
+        recognition=_make_sure_recognition("Pub/Sub"),
         sequence=sequence,
         fetch_epoch=epoch,
-        source_version=log.integer(found.get("sourceVersion")) or 0,
+        source_version=log.as_integer(found.get("sourceVersion")) or 0,
     )
 
 
-def sequential_union(value: Json) -> SequentialUnionOffset | None:
+def match_sequential_union(value: Json) -> SequentialUnionOffset | None:
     """Spark's sequential union."""
-    found = json.mapping(value)
-    active, every = found.get("activeSourceName"), _texts(found.get("allSourceNames"))
+    found = json.as_mapping(value)
+    active, every = found.get("activeSourceName"), _list_texts(found.get("allSourceNames"))
     if not isinstance(active, str) or not every:
         return None
     return SequentialUnionOffset(
-        recognition=_sure("sequential union"),
+        recognition=_make_sure_recognition("sequential union"),
         active=active,
         all=every,
-        completed=_texts(found.get("completedSourceNames")),
+        completed=_list_texts(found.get("completedSourceNames")),
     )
 
 
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in sequence(value) if isinstance(one, str))
+def _list_texts(value: Json) -> tuple[str, ...]:
+    return tuple(one for one in as_sequence(value) if isinstance(one, str))
 
 
-def _numbers(value: Json) -> dict[int, int] | None:
+def _parse_numbers(value: Json) -> dict[int, int] | None:
     """An object from partition numbers to numbers; None where a key or a value is another."""
     if not isinstance(value, Mapping):
         return None
     numbers: dict[int, int] = {}
     for key, one in value.items():
-        found = log.integer(one)
+        found = log.as_integer(one)
         if found is None or not _is_number(key):
             return None
         numbers[int(key)] = found
@@ -255,9 +279,9 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
-def _sure(source: str) -> Recognition:
+def _make_sure_recognition(source: str) -> Recognition:
     return Recognition(source=source, basis=Basis.SHAPE)
 
 
-def _shared(source: str, *others: str) -> Recognition:
+def _make_shared_recognition(source: str, *others: str) -> Recognition:
     return Recognition(source=source, basis=Basis.SHARED_SHAPE, others=others)

@@ -22,31 +22,31 @@ from holdfast.model.offsets import SourceStart
 
 def decode(data: bytes) -> SourceStart | Unreadable:
     """Where the source began, or why it cannot be read."""
-    found = _decoded(data)
+    found = _decode_bytes(data)
     if isinstance(found, Unreadable) and data[1:2] == b"{":
-        early = _decoded(data[1:])
+        early = _decode_bytes(data[1:])
         return found if isinstance(early, Unreadable) else early
     return found
 
 
-def _decoded(data: bytes) -> SourceStart | Unreadable:
-    whole = log.text(data[1:] if data[:1] == b"\0" else data)
+def _decode_bytes(data: bytes) -> SourceStart | Unreadable:
+    whole = log.decode_text(data[1:] if data[:1] == b"\0" else data)
     if isinstance(whole, Unreadable):
         return whole
     if whole.startswith("v"):
         first, _, whole = whole.partition("\n")
-        version = log.version(first)
+        version = log.read_version(first)
         if isinstance(version, Unreadable):
             return version
         if version != 1:
             return Unreadable(reason=f"source start version {version}, expected 1")
     if not whole.strip():
         return Unreadable(reason="empty" if not data.strip(b"\0") else "ends before its offset")
-    return _start(whole)
+    return _parse_start(whole)
 
 
-def _start(text: str) -> SourceStart | Unreadable:
-    found = log.value(text)
+def _parse_start(text: str) -> SourceStart | Unreadable:
+    found = log.parse_json(text)
     if isinstance(found, Unreadable):
         return found
     if isinstance(found, Mapping) and "path" in found and "batchId" in found:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.decode import log
 from holdfast.model import json
-from holdfast.model.checkpoint import Column, ColumnFamily, StateSchema
+from holdfast.model.checkpoint import ColumnFamily, StateColumn, StateSchema
 from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
 
@@ -40,22 +40,22 @@ class _Malformed(Exception):
 
 def decode(data: bytes) -> StateSchema | Unreadable:
     """The schema, or why it cannot be read."""
-    found = _decoded(data, with_ids=True)
+    found = _try_decode(data, with_ids=True)
     if isinstance(found, Unreadable) and data[2:4] == b"v3":
-        early = _decoded(data, with_ids=False)
+        early = _try_decode(data, with_ids=False)
         return found if isinstance(early, Unreadable) else early
     return found
 
 
-def _decoded(data: bytes, *, with_ids: bool) -> StateSchema | Unreadable:
+def _try_decode(data: bytes, *, with_ids: bool) -> StateSchema | Unreadable:
     reader = _Reader(data)
     try:
-        version = log.version(reader.utf())
+        version = log.read_version(reader.utf())
         if isinstance(version, Unreadable):
             return version
         if version not in KNOWN_VERSIONS:
             return Unreadable(reason=f"state schema version {version}, expected 1, 2 or 3")
-        families = _families(reader, version, with_ids=with_ids)
+        families = _read_families(reader, version, with_ids=with_ids)
         return StateSchema(version=version, families=families)
     except _Malformed as malformed:
         return Unreadable(reason=str(malformed))
@@ -85,7 +85,7 @@ class _Reader:
         return found
 
     def utf(self) -> str:
-        return _joined(self._units())
+        return _join_surrogates(self._units())
 
     def chunks(self) -> str:
         """Text in chunks; a pair of surrogates may be cut between two of them."""
@@ -95,7 +95,7 @@ class _Reader:
         parts: list[str] = []
         while len(parts) < count:
             parts.append(self._units())
-        return _joined("".join(parts))
+        return _join_surrogates("".join(parts))
 
     def _units(self) -> str:
         """Text as Java has it: each half of a pair of surrogates is a character."""
@@ -107,42 +107,42 @@ class _Reader:
             raise _Malformed(f"no modified UTF-8 before byte {self._at}") from None
 
 
-def _joined(units: str) -> str:
+def _join_surrogates(units: str) -> str:
     """Both halves of a pair as one character, and a half without the other as the sign for none."""
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _families(reader: _Reader, version: int, *, with_ids: bool) -> tuple[ColumnFamily, ...]:
+def _read_families(reader: _Reader, version: int, *, with_ids: bool) -> tuple[ColumnFamily, ...]:
     if version == 1:
-        return (_plain(reader.utf(), reader.utf()),)
+        return (_make_default_family(reader.utf(), reader.utf()),)
     if version == 2:  # noqa: PLR2004
-        return (_plain(reader.chunks(), reader.chunks()),)
+        return (_make_default_family(reader.chunks(), reader.chunks()),)
     count = reader.integer()
     if count < 0:
         raise _Malformed(f"{count} column families")
     families: list[ColumnFamily] = []
     while len(families) < count:
-        families.append(_family(reader, with_ids=with_ids))
+        families.append(_read_family(reader, with_ids=with_ids))
     return tuple(families)
 
 
-def _plain(key: str, value: str) -> ColumnFamily:
+def _make_default_family(key: str, value: str) -> ColumnFamily:
     return ColumnFamily(
         name="default",
         key_schema_id=0,
-        key=_columns(key),
+        key=_parse_columns(key),
         value_schema_id=0,
-        value=_columns(value),
+        value=_parse_columns(value),
         key_encoder={},
         user_key=(),
     )
 
 
-def _family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
+def _read_family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
     name = reader.utf()
-    key_id, key = reader.short() if with_ids else 0, _columns(reader.chunks())
-    value_id, value = reader.short() if with_ids else 0, _columns(reader.chunks())
-    encoder, user_key = _parsed(reader.chunks()), reader.chunks()
+    key_id, key = reader.short() if with_ids else 0, _parse_columns(reader.chunks())
+    value_id, value = reader.short() if with_ids else 0, _parse_columns(reader.chunks())
+    encoder, user_key = _parse_json(reader.chunks()), reader.chunks()
     return ColumnFamily(
         name=name,
         key_schema_id=key_id,
@@ -150,72 +150,72 @@ def _family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
         value_schema_id=value_id,
         value=value,
         key_encoder=encoder,
-        user_key=_columns(user_key) if json.mapping(_parsed(user_key)) else (),
+        user_key=_parse_columns(user_key) if json.as_mapping(_parse_json(user_key)) else (),
     )
 
 
-def _parsed(text: str) -> Json:
-    found = log.value(text)
+def _parse_json(text: str) -> Json:
+    found = log.parse_json(text)
     if isinstance(found, Unreadable):
         raise _Malformed(found.reason)
     return found
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    fields = json.mapping(_parsed(text)).get("fields")
+def _parse_columns(text: str) -> tuple[StateColumn, ...]:
+    fields = json.as_mapping(_parse_json(text)).get("fields")
     if not isinstance(fields, Sequence) or isinstance(fields, str):
-        raise _Malformed(f"`{log.shown(text)}` is no struct type")
-    return tuple(_column(json.mapping(field)) for field in fields)
+        raise _Malformed(f"`{log.shorten(text)}` is no struct type")
+    return tuple(_parse_column(json.as_mapping(field)) for field in fields)
 
 
-def _column(field: Mapping[str, Json]) -> Column:
+def _parse_column(field: Mapping[str, Json]) -> StateColumn:
     name = field.get("name")
     if not isinstance(name, str) or "type" not in field:
         raise _Malformed("a column has no name or no type")
-    return Column(
-        name=name, type=_field_type(field, 1), nullable=field.get("nullable") is not False
+    return StateColumn(
+        name=name, type=_format_field_type(field, 1), nullable=field.get("nullable") is not False
     )
 
 
-def _field_type(field: Mapping[str, Json], depth: int) -> str:
+def _format_field_type(field: Mapping[str, Json], depth: int) -> str:
     """The type of a field, whose metadata says by path which texts in it have a collation."""
-    collations = json.mapping(json.mapping(field.get("metadata")).get(_COLLATIONS))
-    return _type(field.get("type"), depth, collations, str(field.get("name")))
+    collations = json.as_mapping(json.as_mapping(field.get("metadata")).get(_COLLATIONS))
+    return _format_type(field.get("type"), depth, collations, str(field.get("name")))
 
 
-def _type(value: Json, depth: int, collations: Mapping[str, Json], path: str) -> str:
+def _format_type(value: Json, depth: int, collations: Mapping[str, Json], path: str) -> str:
     """A type the way Spark writes it for people; deeper than any real one it is malformed."""
     if depth > _DEEPEST:
         raise _Malformed(f"a type is nested deeper than {_DEEPEST}")
     if isinstance(value, str):
-        return _simple(value, collations.get(path))
+        return _format_simple_type(value, collations.get(path))
 
     def inner(member: str, step: str) -> str:
-        return _type(found.get(member), depth + 1, collations, f"{path}.{step}")
+        return _format_type(found.get(member), depth + 1, collations, f"{path}.{step}")
 
-    found = json.mapping(value)
+    found = json.as_mapping(value)
     match found.get("type"):
         case "array":
             return f"array<{inner('elementType', 'element')}>"
         case "map":
             return f"map<{inner('keyType', 'key')},{inner('valueType', 'value')}>"
         case "struct":
-            return f"struct<{','.join(_members(found.get('fields'), depth + 1))}>"
+            return f"struct<{','.join(_format_members(found.get('fields'), depth + 1))}>"
         case "udt":
-            return _type(found.get("sqlType", "udt"), depth + 1, {}, "")
+            return _format_type(found.get("sqlType", "udt"), depth + 1, {}, "")
         case _:
-            raise _Malformed(f"`{log.shown(json.canonical(value))}` is no type")
+            raise _Malformed(f"`{log.shorten(json.to_canonical(value))}` is no type")
 
 
-def _simple(name: str, collation: Json) -> str:
+def _format_simple_type(name: str, collation: Json) -> str:
     """A type without parts; a collation is named after its provider, as in `icu.UNICODE_CI`."""
     if name == "string" and isinstance(collation, str):
         return f"string collate {collation.rpartition('.')[2]}"
     return _SIMPLE.get(name, name)
 
 
-def _members(fields: Json, depth: int) -> list[str]:
+def _format_members(fields: Json, depth: int) -> list[str]:
     if not isinstance(fields, Sequence) or isinstance(fields, str):
         raise _Malformed("a struct has no fields")
-    members = (json.mapping(field) for field in fields)
-    return [f"{member.get('name')}:{_field_type(member, depth)}" for member in members]
+    members = (json.as_mapping(field) for field in fields)
+    return [f"{member.get('name')}:{_format_field_type(member, depth)}" for member in members]

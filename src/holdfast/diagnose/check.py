@@ -25,60 +25,60 @@ from holdfast.diagnose.changes import (
 )
 from holdfast.model.fact import UnreadableFile
 from holdfast.model.finding import (
-    Change,
     Check,
     Clue,
     Code,
     Finding,
     Judgement,
     NotAssessed,
+    QueryChange,
     Severity,
 )
 from holdfast.predict import unread_files
 
-Rule = Callable[[Change], Iterator[Finding | NotAssessed]]
-RULES: tuple[Rule, ...] = (
-    sources.asked,
-    topics.asked,
-    options.asked,
-    operators.asked,
-    keys.asked,
-    aggregates.asked,
-    joins.asked,
-    arbitrary.asked,
-    variables.asked,
-    watermarks.asked,
-    steps.asked,
-    functions.asked,
-    sinks.asked,
-    settings.asked,
-    versions.asked,
+ChangeRule = Callable[[QueryChange], Iterator[Finding | NotAssessed]]
+RULES: tuple[ChangeRule, ...] = (
+    sources.evaluate,
+    topics.evaluate,
+    options.evaluate,
+    operators.evaluate,
+    keys.evaluate,
+    aggregates.evaluate,
+    joins.evaluate,
+    arbitrary.evaluate,
+    variables.evaluate,
+    watermarks.evaluate,
+    steps.evaluate,
+    functions.evaluate,
+    sinks.evaluate,
+    settings.evaluate,
+    versions.evaluate,
 )
 _BY_TEXT = frozenset({Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED, Code.JOIN_CHANGED})
 UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 
 
-def checked(job: str, change: Change) -> Check:
+def judge(job: str, change: QueryChange) -> Check:
     """The changes, the worst first, and the verdict that they add up to."""
     location = change.evidence.location.value
-    hidden = unread_files.files(change.evidence)
+    hidden = unread_files.find(change.evidence)
     if hidden:
-        return _not_seen(job, location, hidden)
+        return _make_unknown(job, location, hidden)
     if change.evidence.batches.last_planned is None:
-        return first_start(job, location)
+        return make_first_start(job, location)
     findings: list[Finding] = []
     not_assessed: list[NotAssessed] = []
     for rule in RULES:
         for answer in rule(change):
             if isinstance(answer, Finding):
-                findings.append(_softened(change, answer))
+                findings.append(_soften(change, answer))
             else:
                 not_assessed.append(answer)
     findings.sort(key=lambda one: list(Severity).index(one.severity))
     return Check(
         job=job,
         location=location,
-        judgement=_judgement(change, findings),
+        judgement=_decide_judgement(change, findings),
         first_start=False,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
@@ -103,7 +103,7 @@ def add_answers(found: Check, answers: Iterable[Finding | NotAssessed]) -> Check
     )
 
 
-def refuse_rows(output: str, reason: str, remedy: str) -> Finding:
+def make_rows_finding(output: str, reason: str, remedy: str) -> Finding:
     """Return the finding of rows that a sink refuses at the first batch."""
     return Finding(
         code=Code.ROWS_DO_NOT_FIT,
@@ -114,7 +114,7 @@ def refuse_rows(output: str, reason: str, remedy: str) -> Finding:
     )
 
 
-def _not_seen(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -> Check:
+def _make_unknown(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -> Check:
     """Nothing is compared with half of a checkpoint."""
     return Check(
         job=job,
@@ -128,7 +128,7 @@ def _not_seen(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -> Ch
     )
 
 
-def first_start(job: str, location: str) -> Check:
+def make_first_start(job: str, location: str) -> Check:
     """There is no checkpoint yet: whatever the query is, it may start."""
     return Check(
         job=job,
@@ -140,7 +140,7 @@ def first_start(job: str, location: str) -> Check:
     )
 
 
-def _softened(change: Change, one: Finding) -> Finding:
+def _soften(change: QueryChange, one: Finding) -> Finding:
     """Two versions of Spark may write one expression in two ways: then a text is no proof."""
     old = change.old
     if one.code not in _BY_TEXT or one.severity is not Severity.LOSES or old is None:
@@ -149,7 +149,7 @@ def _softened(change: Change, one: Finding) -> Finding:
     return one if was == now else replace(one, severity=Severity.UNDEFINED)
 
 
-def _judgement(change: Change, findings: list[Finding]) -> Judgement:
+def _decide_judgement(change: QueryChange, findings: list[Finding]) -> Judgement:
     severities = {one.severity for one in findings}
     if severities & UNSAFE:
         return Judgement.UNSAFE

@@ -40,58 +40,51 @@ from holdfast.diagnose.rules.surroundings import (
 )
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import (
-    Diagnosis,
-    Finding,
-    Judgement,
-    NotAssessed,
-    Seen,
-    Severity,
-)
-from holdfast.model.restart import Runs, Stage, Starting
+from holdfast.model.finding import Diagnosis, Finding, Judgement, NotAssessed, RuleInput, Severity
+from holdfast.model.restart import RunForecast, Stage, StartOptions
 from holdfast.model.surroundings import Surroundings
 from holdfast.predict import restart
 from holdfast.spark import version
 
-Rule = Callable[[Seen], Iterator[Finding | NotAssessed]]
-RULES: tuple[Rule, ...] = (
-    identity.asked,
-    damage.asked,
-    disagreement.asked,
-    edited.asked,
-    gaps.asked,
-    pending.asked,
-    no_commits.asked,
-    batch_progress.asked,
-    asynchronous.asked,
-    continuous.asked,
-    checksums.asked,
-    sinks.asked,
-    file_logs.asked,
-    foreign_offsets.asked,
-    bare_numbers.asked,
-    files.asked,
-    landing.asked,
-    delta_tables.asked,
-    topics.asked,
-    went_back.asked,
-    stores.asked,
-    misplaced.asked,
-    rewritten.asked,
-    hazards.asked,
-    settings.asked,
-    drivers.asked,
-    storage.asked,
-    copies.asked,
-    growth.asked,
-    old_spark.asked,
+CheckpointRule = Callable[[RuleInput], Iterator[Finding | NotAssessed]]
+RULES: tuple[CheckpointRule, ...] = (
+    identity.evaluate,
+    damage.evaluate,
+    disagreement.evaluate,
+    edited.evaluate,
+    gaps.evaluate,
+    pending.evaluate,
+    no_commits.evaluate,
+    batch_progress.evaluate,
+    asynchronous.evaluate,
+    continuous.evaluate,
+    checksums.evaluate,
+    sinks.evaluate,
+    file_logs.evaluate,
+    foreign_offsets.evaluate,
+    bare_numbers.evaluate,
+    files.evaluate,
+    landing.evaluate,
+    delta_tables.evaluate,
+    topics.evaluate,
+    went_back.evaluate,
+    stores.evaluate,
+    misplaced.evaluate,
+    rewritten.evaluate,
+    hazards.evaluate,
+    settings.evaluate,
+    drivers.evaluate,
+    storage.evaluate,
+    copies.evaluate,
+    growth.evaluate,
+    old_spark.evaluate,
 )
 _UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 _BY_BADNESS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement.UNSAFE)
 
 
 def diagnose_worst(
-    evidence: Evidence, starts: Sequence[Starting], surroundings: Surroundings
+    evidence: Evidence, starts: Sequence[StartOptions], surroundings: Surroundings
 ) -> Diagnosis:
     """Return the worst diagnosis of the Sparks that may start the query, and how others differ.
 
@@ -99,30 +92,30 @@ def diagnose_worst(
     """
     by_outcome: dict[Hashable, list[Diagnosis]] = {}
     for how in starts:
-        seen = Seen(
+        seen = RuleInput(
             evidence=evidence,
-            restart=restart.predicted(evidence, how),
+            restart=restart.predict(evidence, how),
             surroundings=surroundings,
         )
-        found = diagnosed(seen)
-        by_outcome.setdefault(_outcome(found), []).append(found)
-    groups = sorted(by_outcome.values(), key=lambda group: _badness(group[0]), reverse=True)
-    worst, *others = (_held_for(group) for group in groups)
+        found = diagnose(seen)
+        by_outcome.setdefault(_make_outcome_key(found), []).append(found)
+    groups = sorted(by_outcome.values(), key=lambda group: _rank_badness(group[0]), reverse=True)
+    worst, *others = (_merge_group(group) for group in groups)
     if not others:
         return replace(worst, sparks=())
     if worst.restart.starting.spark != starts[0].spark:
-        every = version.spelled(sorted(one.spark for one in starts))
+        every = version.format_versions(sorted(one.spark for one in starts))
         how = replace(worst.restart.starting, chosen=f"the worst of {every}, which may start it")
         worst = replace(worst, restart=replace(worst.restart, starting=how))
     return replace(worst, others=tuple(others))
 
 
-def _held_for(group: Sequence[Diagnosis]) -> Diagnosis:
+def _merge_group(group: Sequence[Diagnosis]) -> Diagnosis:
     sparks = tuple(sorted(one.restart.starting.spark for one in group))
     return replace(group[0], sparks=sparks)
 
 
-def _outcome(found: Diagnosis) -> Hashable:
+def _make_outcome_key(found: Diagnosis) -> Hashable:
     """What a start does; errors of one stage differ between versions only in their names."""
     shown, error = found.restart, found.restart.error
     failing = None if error is None else (error.stage, error.unless)
@@ -130,14 +123,14 @@ def _outcome(found: Diagnosis) -> Hashable:
     return found.judgement, shown.batch, shown.rerun, shown.runs, failing, bool(shown.later), told
 
 
-def _badness(found: Diagnosis) -> tuple[int, int, int]:
+def _rank_badness(found: Diagnosis) -> tuple[int, int, int]:
     error = found.restart.error
     worst = max((-list(Severity).index(one.severity) for one in found.findings), default=-100)
     stage = -1 if error is None else list(Stage).index(error.stage)
     return _BY_BADNESS.index(found.judgement), worst, stage
 
 
-def diagnosed(seen: Seen) -> Diagnosis:
+def diagnose(seen: RuleInput) -> Diagnosis:
     """The findings, the worst first, and the verdict that they add up to."""
     findings: list[Finding] = []
     not_assessed: list[NotAssessed] = []
@@ -150,14 +143,14 @@ def diagnosed(seen: Seen) -> Diagnosis:
     findings.sort(key=lambda one: list(Severity).index(one.severity))
     return Diagnosis(
         location=seen.evidence.location.value,
-        judgement=_judgement(seen, findings),
+        judgement=_decide_judgement(seen, findings),
         restart=seen.restart,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
     )
 
 
-def _judgement(seen: Seen, findings: list[Finding]) -> Judgement:
+def _decide_judgement(seen: RuleInput, findings: list[Finding]) -> Judgement:
     severities = {one.severity for one in findings}
     restart, error = seen.restart, seen.restart.error
     if severities & _UNSAFE or (error is not None and not error.unless):
@@ -166,12 +159,12 @@ def _judgement(seen: Seen, findings: list[Finding]) -> Judgement:
         return Judgement.UNKNOWN
     if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
-    if restart.runs is Runs.UNKNOWN or _has_unread_ledger(seen):
+    if restart.runs is RunForecast.UNKNOWN or _has_unread_ledger(seen):
         return Judgement.UNKNOWN
     return Judgement.SAFE
 
 
-def _has_unread_ledger(seen: Seen) -> bool:
+def _has_unread_ledger(seen: RuleInput) -> bool:
     """Whether a ledger of holdfast's own is there and could not be read: `run` asks it first."""
     ledgers = seen.evidence.ledgers
     return any(one.ranges and isinstance(one.batch, Unknown) for one in ledgers)

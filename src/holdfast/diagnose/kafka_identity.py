@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from holdfast.model import advice
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import SourceEvidence
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.source_offset import KafkaOffset
@@ -23,7 +23,7 @@ TOPIC_REMEDIES = (
 )
 
 
-class Cluster(StrEnum):
+class ClusterMatch(StrEnum):
     """Whether two looks at Kafka were at the same cluster."""
 
     SAME = "same"
@@ -31,14 +31,14 @@ class Cluster(StrEnum):
     UNKNOWN = "unknown"
 
 
-def cluster(was: KafkaIdentity | Unknown, now: KafkaIdentity | Unknown) -> Cluster:
+def compare_clusters(was: KafkaIdentity | Unknown, now: KafkaIdentity | Unknown) -> ClusterMatch:
     """Whether it is the same cluster, where both looks had an answer."""
     if isinstance(was, Unknown) or isinstance(now, Unknown):
-        return Cluster.UNKNOWN
-    return Cluster.SAME if was.cluster == now.cluster else Cluster.OTHER
+        return ClusterMatch.UNKNOWN
+    return ClusterMatch.SAME if was.cluster == now.cluster else ClusterMatch.OTHER
 
 
-def made_anew(was: KafkaIdentity, now: KafkaIdentity) -> Mapping[str, tuple[str, str]]:
+def find_recreated(was: KafkaIdentity, now: KafkaIdentity) -> Mapping[str, tuple[str, str]]:
     """The topics that have another id now: the old one and the new one."""
     both = sorted(was.topics.keys() & now.topics.keys())
     return {
@@ -48,7 +48,7 @@ def made_anew(was: KafkaIdentity, now: KafkaIdentity) -> Mapping[str, tuple[str,
     }
 
 
-def begun(source: SourceSeen) -> frozenset[str]:
+def list_begun_topics(source: SourceEvidence) -> frozenset[str]:
     """The topics that something was read of: where nothing was, offsets of 0 fit any topic."""
     if not isinstance(source.offset, KafkaOffset):
         return frozenset()

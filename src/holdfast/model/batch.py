@@ -8,7 +8,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 
-Ends: TypeAlias = Mapping[str, Json]
+EndOffsets: TypeAlias = Mapping[str, Json]
 """Where a batch ended: the offset of each source that has one."""
 
 _NO_OFFSETS = Unknown(reason="the ledger does not say which offsets the batch was written from")
@@ -16,7 +16,7 @@ _NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class Writer:
     """Who writes: the job, the generation of its output, and the driver's epoch.
 
     `gap_before`: the batch before which the user has accepted that the sink lacks batches.
@@ -37,17 +37,17 @@ class Batch:
     `before` the digest of that batch. Neither is part of what the batch is.
     """
 
-    life: Life
+    life: Writer
     id: BatchId
     digest: Digest
     offsets: Json
     expected_rows: int | Unknown
-    begins: Ends | Unknown = field(default=_NOT_GIVEN, compare=False)
+    begins: EndOffsets | Unknown = field(default=_NOT_GIVEN, compare=False)
     before: Digest | Unknown = field(default=_NOT_GIVEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SinkPosition:
     """Where a sink stands with a job: the epoch that may write, and the last batch written.
 
     `ended` is where that batch ended, which says nothing about where the sink stands.
@@ -55,11 +55,11 @@ class Standing:
 
     epoch: Epoch
     batch: BatchId | None
-    ended: Ends | Unknown = field(default=_NOT_GIVEN, compare=False)
+    ended: EndOffsets | Unknown = field(default=_NOT_GIVEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenBatch:
     """The last batch that a sink was given for a job, as evidence.
 
     `taken_back`: the table was restored since, so that it may no longer hold the batch.
@@ -75,7 +75,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
+class NothingWritten:
     """The sink holds no batch of this job; drivers up to this epoch have been there."""
 
     epoch: Epoch
@@ -91,9 +91,9 @@ class LedgerKey:
     output: OutputName
 
 
-LastWritten = Written | Nothing | Unknown
+LastWritten = WrittenBatch | NothingWritten | Unknown
 
 
-def ledger_key(job: JobName, generation: Generation, output: OutputName) -> str:
+def make_ledger_key(job: JobName, generation: Generation, output: OutputName) -> str:
     """The ledger's key: job, generation and output. The query id dies with a metadata file."""
     return f"holdfast/{job}/{generation}/{output}"

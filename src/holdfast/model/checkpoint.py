@@ -127,7 +127,7 @@ class OperatorMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class StateColumn:
     """A column of a state schema; `type` is written the way Spark writes one: `array<int>`."""
 
     name: str
@@ -141,11 +141,11 @@ class ColumnFamily:
 
     name: str
     key_schema_id: int
-    key: tuple[Column, ...]
+    key: tuple[StateColumn, ...]
     value_schema_id: int
-    value: tuple[Column, ...]
+    value: tuple[StateColumn, ...]
     key_encoder: Json
-    user_key: tuple[Column, ...]
+    user_key: tuple[StateColumn, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from holdfast.model.ids import JobName, OutputName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclarationSite:
     """Where in the user's code a definition was made."""
 
     file: str
@@ -50,7 +50,7 @@ class DeltaTable:
     options: Mapping[str, str]
 
 
-Source = Files | Kafka | DeltaTable
+DeclaredSource = Files | Kafka | DeltaTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +150,11 @@ DeltaSink = DeltaAppend | DeltaMerge
 PostgresSink = PostgresAppend | PostgresUpsert
 JdbcTable = JdbcAppend | JdbcUpsert
 DatabaseSink = PostgresSink | JdbcTable
-LedgeredSink = DeltaSink | DatabaseSink
-Sink = LedgeredSink | FileSink | ForeachBatch
+DeclaredLedgerSink = DeltaSink | DatabaseSink
+DeclaredSink = DeclaredLedgerSink | FileSink | ForeachBatch
 
 
-def find_target(sink: Sink) -> str:
+def find_target(sink: DeclaredSink) -> str:
     """Return the path or the table of a sink; a user's own function has neither."""
     match sink:
         case DeltaAppend() | DeltaMerge() | FileSink():
@@ -170,7 +170,7 @@ class Output:
     """One output of a job: a sink, and which rows of the job's result go there."""
 
     name: OutputName
-    sink: Sink
+    sink: DeclaredSink
     select: Callable[..., object] | None
 
 
@@ -208,12 +208,12 @@ class Job:
 
     name: JobName
     function: Callable[..., object]
-    reads: tuple[Source, ...]
+    reads: tuple[DeclaredSource, ...]
     writes: tuple[Output, ...]
     trigger: Trigger
     output_mode: OutputMode
     settings: Mapping[str, str]
-    declared: Declared
+    declared: DeclarationSite
 
     @property
     def proven(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.model import json
-from holdfast.model.batch import Ends
+from holdfast.model.batch import EndOffsets
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
@@ -18,7 +18,7 @@ _NO_OFFSET = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class OffsetMismatch:
     """A source that a batch ended at one place, and that the log has at a different one."""
 
     source: str
@@ -26,26 +26,25 @@ class Moved:
     found: Json
 
     def __str__(self) -> str:
-        return (
-            f"source `{self.source}` ended at `{spell(self.expected)}`, found `{spell(self.found)}`"
-        )
+        expected, found = format_offset(self.expected), format_offset(self.found)
+        return f"source `{self.source}` ended at `{expected}`, found `{found}`"
 
 
-def read_ranges(ranges: "Json | Unknown") -> Ends | Unknown:
+def read_ends(ranges: "Json | Unknown") -> EndOffsets | Unknown:
     """Return the ends among the ranges that a ledger has of a batch."""
-    return ranges if isinstance(ranges, Unknown) else _read(ranges, "end")
+    return ranges if isinstance(ranges, Unknown) else _read_side(ranges, "end")
 
 
-def read_starts(ranges: "Json | Unknown") -> Ends | Unknown:
+def read_starts(ranges: "Json | Unknown") -> EndOffsets | Unknown:
     """Return where the ranges begin that a ledger has of a batch."""
-    return ranges if isinstance(ranges, Unknown) else _read(ranges, "start")
+    return ranges if isinstance(ranges, Unknown) else _read_side(ranges, "start")
 
 
-def _read(ranges: Json, what: str) -> Ends | Unknown:
+def _read_side(ranges: Json, what: str) -> EndOffsets | Unknown:
     if not isinstance(ranges, list | tuple):
         return Unknown(reason="the ledger has no offsets of the batch")
     found: dict[str, Json] = {}
-    for one in map(json.mapping, ranges):
+    for one in map(json.as_mapping, ranges):
         source = one.get("source")
         if not isinstance(source, str) or what not in one:
             return Unknown(reason="the ledger has no readable offsets of the batch")
@@ -53,38 +52,39 @@ def _read(ranges: Json, what: str) -> Ends | Unknown:
     return drop_empty(found)
 
 
-def read_entry(entry: OffsetEntry) -> Ends:
+def read_entry(entry: OffsetEntry) -> EndOffsets:
     """Return the ends that an entry of the offset log says."""
     return drop_empty({one.source: one.offset for one in entry.sources})
 
 
-def drop_empty(ends: Mapping[str, Json]) -> Ends:
+def drop_empty(ends: Mapping[str, Json]) -> EndOffsets:
     """Return the ends without the sources that have no offset yet."""
     return {source: end for source, end in ends.items() if end is not None}
 
 
-def find_moved(expected: Ends, found: Ends) -> Moved | None:
+def find_mismatch(expected: EndOffsets, found: EndOffsets) -> OffsetMismatch | None:
     """Return the first source with a different end; None where all agree."""
     for source in sorted({*expected, *found}):
         one, other = expected.get(source), found.get(source)
         if one != other:
-            return Moved(source=source, expected=one, found=other)
+            return OffsetMismatch(source=source, expected=one, found=other)
     return None
 
 
-def spell(offset: Json) -> str:
+def format_offset(offset: Json) -> str:
     """Return an offset as it stands in the offset log."""
     if isinstance(offset, str) or offset is None:
         return offset or _NO_OFFSET
-    return json.canonical(offset)
+    return json.to_canonical(offset)
 
 
-def put_back(folder: str, batch: BatchId, moved: Moved) -> str:
+def describe_repair(folder: str, batch: BatchId, moved: OffsetMismatch) -> str:
     """Return how to put the offset of a source back, in words that can be followed."""
     following = f"{folder}/{batch + 1}"
     return (
         f"put back `{folder}/{batch}`: the offset of source `{moved.source}` must be"
-        f" `{spell(moved.expected)}`; delete `{folder}/.{batch}.crc` if it exists. If `{following}`"
+        f" `{format_offset(moved.expected)}`; delete `{folder}/.{batch}.crc` if it exists. If"
+        f" `{following}`"
         f" exists and no sink has batch {batch + 1}, delete it and `{folder}/.{batch + 1}.crc`."
         " Then start again"
     )

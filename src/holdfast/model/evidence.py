@@ -12,9 +12,9 @@ from holdfast.model.ids import BatchId, QueryId, RunId, Span
 from holdfast.model.json import Json
 from holdfast.model.lease import Lease
 from holdfast.model.offsets import OffsetEntry
-from holdfast.model.source_offset import Consumed, Offset
+from holdfast.model.source_offset import ConsumedRange, Offset
 from holdfast.model.spark_version import Runtime, VersionRange
-from holdfast.model.state import Misplaced, OperatorSeen
+from holdfast.model.state import MisplacedPartition, OperatorEvidence
 from holdfast.model.verdict import Verdict
 
 
@@ -57,12 +57,12 @@ class Batches:
     @property
     def missing_offsets(self) -> tuple[Span, ...]:
         """What is missing inside the offset log."""
-        return tuple(_between(self.offset_spans))
+        return tuple(_find_gaps(self.offset_spans))
 
     @property
     def missing_commits(self) -> tuple[Span, ...]:
         """What is missing inside the commit log, or before it: Spark purges it no sooner."""
-        found = list(_between(self.commit_spans))
+        found = list(_find_gaps(self.commit_spans))
         if self.offset_spans and self.commit_spans:
             planned, committed = self.offset_spans[0].first, self.commit_spans[0].first
             if planned < committed:
@@ -71,12 +71,12 @@ class Batches:
         return tuple(found)
 
 
-def _between(spans: tuple[Span, ...]) -> Iterator[Span]:
+def _find_gaps(spans: tuple[Span, ...]) -> Iterator[Span]:
     for before, after in pairwise(spans):
         yield Span(first=before.last + 1, last=after.first - 1)
 
 
-class Committed(StrEnum):
+class BatchStatus(StrEnum):
     """How a planned batch stands; one without a commit below a committed one is never run again."""
 
     YES = "committed"
@@ -88,7 +88,7 @@ class Committed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSeen:
+class TimelineBatch:
     """One batch of the timeline; times and rows only where something tells them.
 
     `rows` are what Spark counted. `records` are what the offsets of the sources number, in `unit`:
@@ -102,11 +102,11 @@ class BatchSeen:
     records: int | Unknown
     unit: str
     watermark_ms: int | Unknown
-    standing: Committed
+    standing: BatchStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSeen:
+class SourceEvidence:
     """One source: where it stands, and what it gave between the ends of two batches.
 
     `batch` is the last of the range, `after` the one before it. `or_kinds` are other sources that
@@ -129,7 +129,7 @@ class SourceSeen:
     offset: Offset
     raw: Json
     began: Json
-    consumed: Consumed
+    consumed: ConsumedRange
     files: tuple[str, ...]
     read_from: tuple[str, ...]
     files_more: int = 0
@@ -153,7 +153,7 @@ class SameSource:
     by_folders: bool
 
 
-class Keeps(StrEnum):
+class SourceFolderKind(StrEnum):
     """What the folder of a source holds, which shows what kind of source made it."""
 
     FILES = "files"
@@ -175,8 +175,8 @@ class SourceLog:
     entries: tuple[Span, ...]
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
-    partly: tuple[str, ...] = ()
-    keeps: Keeps = Keeps.UNKNOWN
+    partly_read: tuple[str, ...] = ()
+    folder_kind: SourceFolderKind = SourceFolderKind.UNKNOWN
 
 
 class RestartSign(StrEnum):
@@ -216,7 +216,7 @@ NO_BATCH = "the table holds no batch of this query"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerSeen:
+class LedgerEvidence:
     """What a sink remembers of the query: the last batch that it was given.
 
     `ranges`: and from which offsets, as holdfast's own do. A batch of an old number is skipped only
@@ -247,26 +247,26 @@ class Evidence:
     spark_version: Fact[str]
     restart_history: Fact[tuple[Start, ...]]
     batches: Batches
-    timeline: tuple[BatchSeen, ...]
+    timeline: tuple[TimelineBatch, ...]
     settings: Mapping[str, str]
     spark_versions: VersionRange | Runtime | Unknown
-    sources: tuple[SourceSeen, ...]
-    operators: tuple[OperatorSeen, ...]
-    ledgers: tuple[LedgerSeen, ...]
+    sources: tuple[SourceEvidence, ...]
+    operators: tuple[OperatorEvidence, ...]
+    ledgers: tuple[LedgerEvidence, ...]
     lease: Lease | None
     files: Mapping[FileKind, Amount]
     foreign: tuple[str, ...]
     nested: tuple[str, ...]
     unreadable: tuple[UnreadableFile, ...]
     unreadable_more: int
-    looked_ms: int
+    observed_ms: int
     changed_ms: int
     """When the newest of its files was written."""
     offset_entries: Mapping[BatchId, OffsetEntry]
     """The newest entries of the offset log, as they were read."""
     commit_entries: Mapping[BatchId, CommitEntry]
     source_logs: Mapping[str, SourceLog]
-    not_empty: frozenset[str]
+    nonempty_folders: frozenset[str]
     """Which of `offsets`, `commits` and `state` hold anything, a stray file too."""
     leftover_checksums: tuple[str, ...]
     """Files that are gone and have left their hidden checksum: Spark cannot write them again."""
@@ -278,7 +278,7 @@ class Evidence:
     """Whether the process that holds the lease is known to have ended; only its own host knows."""
     stateless: bool = False
     """Whether a run record or an event log shows that the query keeps no state."""
-    misplaced: tuple[Misplaced, ...] = ()
+    misplaced: tuple[MisplacedPartition, ...] = ()
     """Folders with state files at a level where Spark does not look."""
     empty_state: bool = False
     """Whether there is a folder `state` with nothing in it: Spark makes it only for state."""
@@ -286,7 +286,7 @@ class Evidence:
     @property
     def driver_runs(self) -> bool:
         """Whether the lease is held by a process that may still run."""
-        held = self.lease is not None and not self.lease.expired(self.looked_ms)
+        held = self.lease is not None and not self.lease.expired(self.observed_ms)
         return held and not self.driver_died
 
 
@@ -296,9 +296,9 @@ class BatchDetail:
 
     after: BatchId | None
     batch: BatchId
-    sources: tuple[SourceSeen, ...]
+    sources: tuple[SourceEvidence, ...]
     settings_changed: Mapping[str, tuple[str, str]]
-    standing: Committed
+    standing: BatchStatus
     unreadable: tuple[UnreadableFile, ...]
 
 

@@ -66,7 +66,7 @@ class UnreadableFile:
     outside: bool = False
 
     @property
-    def unseen(self) -> bool:
+    def is_unread(self) -> bool:
         """Whether it was not looked at, and may be whole."""
         return self.forbidden or self.too_long
 

@@ -152,7 +152,7 @@ class NotAssessed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RuleInput:
     """Everything that a rule may look at."""
 
     evidence: Evidence
@@ -170,7 +170,7 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class QueryChange:
     """Everything that a rule about a change may look at: the checkpoint, and the query to come."""
 
     evidence: Evidence

@@ -32,7 +32,7 @@ _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 """What stands for the id of a topic in a cluster that gives none: 16 bytes of zero."""
 
 
-def identity(cluster: str, topics: Mapping[str, str]) -> KafkaIdentity | Unknown:
+def make_identity(cluster: str, topics: Mapping[str, str]) -> KafkaIdentity | Unknown:
     """What a cluster has said of itself, without the topics that have no id."""
     if not cluster:
         return Unknown(reason="its cluster has no id")

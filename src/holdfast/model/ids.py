@@ -37,6 +37,6 @@ class Span:
     last: int
 
 
-def within(spans: Iterable[Span], number: int) -> bool:
+def spans_contain(spans: Iterable[Span], number: int) -> bool:
     """Whether an id is in one of the spans."""
     return any(span.first <= number <= span.last for span in spans)

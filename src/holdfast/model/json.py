@@ -7,7 +7,7 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
-def canonical(value: Json) -> str:
+def to_canonical(value: Json) -> str:
     """The same text for the same value, whatever the order its keys were given in."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -18,11 +18,11 @@ def parse(text: str) -> Json:
     return value
 
 
-def mapping(value: Json) -> Mapping[str, Json]:
+def as_mapping(value: Json) -> Mapping[str, Json]:
     """The value if it is an object, an empty object otherwise."""
     return value if isinstance(value, Mapping) else {}
 
 
-def sequence(value: Json) -> Sequence[Json]:
+def as_sequence(value: Json) -> Sequence[Json]:
     """The value if it is a list, an empty one otherwise."""
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()

@@ -15,7 +15,7 @@ class SourceOffset:
 
     source: str
     offset: Json
-    respelt: bool = False
+    respelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from enum import StrEnum
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
-from holdfast.model.source_offset import Consumed
+from holdfast.model.source_offset import ConsumedRange
 from holdfast.model.spark_version import SparkVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Starting:
+class StartOptions:
     """How the query will be started: which Spark, and with asynchronous progress tracking or not.
 
     `chosen` says where the version comes from. `continuous` is the trigger of that name.
@@ -42,7 +42,7 @@ class Stage(StrEnum):
     AFTERWARDS = "afterwards"
 
 
-class Runs(StrEnum):
+class RunForecast(StrEnum):
     """Whether the predicted batch runs."""
 
     SURELY = "surely"
@@ -51,7 +51,7 @@ class Runs(StrEnum):
     NOT = "not"
 
 
-class SinkAct(StrEnum):
+class SinkAction(StrEnum):
     """What the sink does with the batch."""
 
     WRITE = "write"
@@ -91,7 +91,7 @@ class SourceRange:
     or_kinds: tuple[str, ...]
     start: Json
     end: "Json | Unknown"
-    consumed: Consumed | Unknown
+    consumed: ConsumedRange | Unknown
     positions: tuple[tuple[str, str], ...] = ()
 
 
@@ -116,7 +116,7 @@ class SinkAnswer:
     """What one sink will do, and why."""
 
     table: str
-    act: SinkAct
+    act: SinkAction
     reason: str
 
 
@@ -127,21 +127,21 @@ class Restart:
     `otherwise` is what it does if something is not so that was inferred, and that nothing tells.
     """
 
-    starting: Starting
+    starting: StartOptions
     batch: BatchId | Unknown
     rerun: bool
-    runs: Runs
+    runs: RunForecast
     ranges: tuple[SourceRange, ...]
     watermark_ms: int | Unknown
     state: tuple[StateLoad, ...]
     sinks: tuple[SinkAnswer, ...]
     error: StartError | None
     later: tuple[StartError, ...]
-    otherwise: "Otherwise | None" = None
+    otherwise: "AlternativeRestart | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Otherwise:
+class AlternativeRestart:
     """The other reading of a checkpoint: what would have to be so, and what a start does then."""
 
     condition: str

@@ -233,7 +233,7 @@ RecognisedOffset = (
 Offset = RecognisedOffset | NoOffset | OpaqueOffset
 
 
-class Change(StrEnum):
+class Movement(StrEnum):
     """How one partition of a source moved between two offsets.
 
     CHANGED is for positions that have no order: another snapshot of a table, any opaque JSON.
@@ -262,11 +262,11 @@ class PartitionChange:
     start: str
     end: str
     count: int | Unknown
-    change: Change
+    change: Movement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consumed:
+class ConsumedRange:
     """What lies between two offsets of one source.
 
     `unit` says what a count counts: `offsets`, `log offsets`, `versions`, … A total is unknown

@@ -10,7 +10,7 @@ from holdfast.model.json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misplaced:
+class MisplacedPartition:
     """A partition of state where Spark does not look for it, and the place where it does."""
 
     folder: str
@@ -18,7 +18,7 @@ class Misplaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSeen:
+class StoreEvidence:
     """One state store of one partition.
 
     A version is a batch id plus one. `restorable` are the versions that can be put together from
@@ -46,7 +46,7 @@ class StoreSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSeen:
+class OperatorEvidence:
     """One stateful operator with its stores.
 
     `restorable` are the batches that a query can be taken back to: their state can be put together
@@ -72,7 +72,7 @@ class OperatorSeen:
     properties: Json
     declared: tuple[StateStoreInfo, ...]
     """The stores as the operator's metadata names them; none where it cannot be read."""
-    stores: tuple[StoreSeen, ...]
+    stores: tuple[StoreEvidence, ...]
     metadata: Fact[str]
     evolving: bool = False
     lost_schemas: tuple[str, ...] = ()
@@ -92,12 +92,12 @@ class OperatorSeen:
         return BatchId(known[-1].last) if known else None
 
 
-def lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorSeen:
+def make_lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorEvidence:
     """Return an operator of which nothing is left.
 
     Which partitions it had is not known, but every operator has a first one.
     """
-    return OperatorSeen(
+    return OperatorEvidence(
         operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=reason),
         bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
         stores=(), metadata=Absent(reason=reason), absent=((0, "default"),),

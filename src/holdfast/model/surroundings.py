@@ -12,7 +12,7 @@ from holdfast.model.source_offset import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaSeen:
+class DeltaHistory:
     """A Delta table that a source reads: its id, and the versions whose log is still there."""
 
     path: str
@@ -22,7 +22,7 @@ class DeltaSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSeen:
+class KafkaCluster:
     """What a Kafka cluster still has: the first and the next offset of each partition.
 
     `identity` are the ids of the cluster and of its topics.
@@ -35,7 +35,7 @@ class KafkaSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class RewrittenFile:
     """A landing file that has another time than it had when it was taken into the log."""
 
     path: str
@@ -45,7 +45,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class UnreadFile:
     """A landing file that is in no entry of the log."""
 
     path: str
@@ -53,7 +53,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LandingSeen:
+class LandingFolder:
     """The landing folder of a file source, held against its log.
 
     `reads` is what the source reads, a pattern perhaps; empty where nothing tells it. `newest_ms`
@@ -62,13 +62,13 @@ class LandingSeen:
 
     reads: str
     newest_ms: int
-    rewritten: tuple[Rewritten, ...]
-    unread: tuple[Unread, ...]
+    rewritten: tuple[RewrittenFile, ...]
+    unread: tuple[UnreadFile, ...]
     left_out: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopySeen:
+class CheckpointCopy:
     """A checkpoint with the same query id that does not lie beside this one.
 
     `last_planned` is the newest batch in its offset log, -1 where it has none.
@@ -90,9 +90,9 @@ class Surroundings:
 
     ephemeral: str | Unknown
     files_gone: tuple[str, ...] | Unknown
-    landing: Mapping[str, LandingSeen | Unknown]
+    landing: Mapping[str, LandingFolder | Unknown]
     same_query: tuple[str, ...] | Unknown
-    delta: Mapping[str, DeltaSeen | Unknown]
-    kafka: KafkaSeen | Unknown
+    delta: Mapping[str, DeltaHistory | Unknown]
+    kafka: KafkaCluster | Unknown
     asked: Mapping[str, str]
-    copies: tuple[CopySeen, ...] = ()
+    copies: tuple[CheckpointCopy, ...] = ()

@@ -16,7 +16,7 @@ from holdfast.decode import source_offset
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
-from holdfast.model.restart import Restart, Runs, SourceRange, StartError, Starting
+from holdfast.model.restart import Restart, RunForecast, SourceRange, StartError, StartOptions
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import start_errors
 from holdfast.spark import exceptions
@@ -27,36 +27,40 @@ _NO_END = Unknown(reason="an epoch of continuous mode ends when the next one beg
 _NOT_READ = Unknown(reason="the offset entry of the last committed epoch is not among those read")
 
 
-def predicted(evidence: Evidence, how: Starting) -> Restart:
+def predict(evidence: Evidence, how: StartOptions) -> Restart:
     """What the next start in continuous mode does."""
-    error = next(start_errors.of_epochs(evidence, how), None)
-    ranges = tuple(_ranges(evidence))
-    batch = _epoch(evidence, how) if ranges else _NOT_READ
+    error = next(start_errors.find_in_epochs(evidence, how), None)
+    ranges = tuple(_list_ranges(evidence))
+    batch = _find_epoch(evidence, how) if ranges else _NOT_READ
     planned = evidence.batches.last_planned
     again = isinstance(batch, int) and planned is not None and batch <= planned
-    later = () if error is not None else tuple(_later(evidence, how))
+    later = () if error is not None else tuple(_find_later_errors(evidence, how))
     return Restart(
         starting=how,
         batch=batch,
         rerun=again,
-        runs=Runs.NOT if error is not None else Runs.SURELY if ranges else Runs.UNKNOWN,
+        runs=RunForecast.NOT
+        if error is not None
+        else RunForecast.SURELY
+        if ranges
+        else RunForecast.UNKNOWN,
         ranges=ranges,
         watermark_ms=0,
         state=(),
         sinks=(),
-        error=None if error is None else exceptions.as_raised(error, how.spark),
-        later=tuple(exceptions.as_raised(one, how.spark) for one in later),
+        error=None if error is None else exceptions.adapt_condition(error, how.spark),
+        later=tuple(exceptions.adapt_condition(one, how.spark) for one in later),
     )
 
 
-def entries(first: int, last: int) -> str:
+def name_entries(first: int, last: int) -> str:
     """Offset entries to put away, in words."""
     if first == last:
         return f"`offsets/{first}` with its hidden `.crc`"
     return f"`offsets/{first}` to `offsets/{last}` with their hidden `.crc` files"
 
 
-def _epoch(evidence: Evidence, how: Starting) -> BatchId:
+def _find_epoch(evidence: Evidence, how: StartOptions) -> BatchId:
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if committed is None:
         return BatchId(0)
@@ -64,7 +68,7 @@ def _epoch(evidence: Evidence, how: Starting) -> BatchId:
     return BatchId(newest + 1)
 
 
-def _ranges(evidence: Evidence) -> Iterator[SourceRange]:
+def _list_ranges(evidence: Evidence) -> Iterator[SourceRange]:
     """From the end of the last committed epoch; from nowhere known, where there is none."""
     committed = evidence.batches.last_committed
     entry = None if committed is None else evidence.offset_entries.get(committed)
@@ -85,12 +89,12 @@ def _ranges(evidence: Evidence) -> Iterator[SourceRange]:
         )
 
 
-def _later(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+def _find_later_errors(evidence: Evidence, how: StartOptions) -> Iterator[StartError]:
     """An entry that stays is read when its epoch is committed."""
     if how.spark < _NUMBERS_AGAIN:
         return
     for epoch in evidence.batches.pending:
-        unreadable = exceptions.unreadable(evidence, f"offsets/{epoch}")
+        unreadable = exceptions.find_unreadable(evidence, f"offsets/{epoch}")
         if unreadable is not None:
-            yield exceptions.at_commit(unreadable, epoch)
+            yield exceptions.make_epoch_commit_error(unreadable, epoch)
             return

@@ -7,14 +7,14 @@ the range. A query with state may write rows all the same: windows close without
 from collections.abc import Iterable
 
 from holdfast.decode import source_offset
-from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.evidence import Evidence, SourceEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId
-from holdfast.model.source_offset import Change, Consumed, FileOffset
+from holdfast.model.source_offset import ConsumedRange, FileOffset, Movement
 from holdfast.predict import sockets
 from holdfast.spark.version import NEWEST
 
-_LOST = frozenset({Change.VANISHED, Change.WENT_BACK})
+_LOST = frozenset({Movement.VANISHED, Movement.WENT_BACK})
 
 
 def writes_nothing(evidence: Evidence) -> bool:
@@ -27,7 +27,7 @@ def writes_nothing(evidence: Evidence) -> bool:
     return all(_is_empty(one, planned) for one in evidence.sources)
 
 
-def write_nothing(evidence: Evidence, batches: Iterable[BatchId]) -> bool:
+def all_write_nothing(evidence: Evidence, batches: Iterable[BatchId]) -> bool:
     """Whether the same is known of several batches, by their entries alone."""
     return _is_stateless(evidence) and all(_is_unchanged(evidence, one) for one in batches)
 
@@ -36,7 +36,7 @@ def _is_stateless(evidence: Evidence) -> bool:
     return isinstance(evidence.stateful_operators, Absent) and not evidence.operators
 
 
-def _is_empty(source: SourceSeen, planned: BatchId) -> bool:
+def _is_empty(source: SourceEvidence, planned: BatchId) -> bool:
     if source.open_ended or source.batch != planned:
         return False
     if source.after is not None and source.after != planned - 1:
@@ -44,11 +44,11 @@ def _is_empty(source: SourceSeen, planned: BatchId) -> bool:
     return _has_nothing(source.consumed) or _lists_no_file(source)
 
 
-def _has_nothing(consumed: Consumed) -> bool:
+def _has_nothing(consumed: ConsumedRange) -> bool:
     return all(one.count == 0 and one.change not in _LOST for one in consumed.partitions)
 
 
-def _lists_no_file(source: SourceSeen) -> bool:
+def _lists_no_file(source: SourceEvidence) -> bool:
     """Whether the entries of the range were read, and name no file."""
     known = isinstance(source.offset, FileOffset) and isinstance(source.consumed.total, int)
     listed = source.files or source.files_more or source.log_offsets_unread
@@ -68,7 +68,7 @@ def _is_unchanged(evidence: Evidence, batch: BatchId) -> bool:
         told = "" if known is None else known.described
         began = None if known is None else known.began
         start = source_offset.find_start(starts.get(one.source), began, described=told)
-        consumed = source_offset.between(
+        consumed = source_offset.compute_consumed(
             source_offset.decode(start, described=told),
             source_offset.decode(one.offset, described=told),
         )

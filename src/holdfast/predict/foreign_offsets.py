@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.decode import source_offset
-from holdfast.model.evidence import Evidence, Keeps
+from holdfast.model.evidence import Evidence, SourceFolderKind
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import (
@@ -26,25 +26,25 @@ from holdfast.model.source_offset import (
 )
 from holdfast.predict import source_log
 
-MAKERS: Mapping[Keeps, str] = {
-    Keeps.FILES: "a file source",
-    Keeps.KAFKA: "a Kafka source",
-    Keeps.RATE: "a rate source",
+MAKERS: Mapping[SourceFolderKind, str] = {
+    SourceFolderKind.FILES: "a file source",
+    SourceFolderKind.KAFKA: "a Kafka source",
+    SourceFolderKind.RATE: "a rate source",
 }
-EXPECTED: Mapping[Keeps, str] = {
-    Keeps.FILES: 'an offset such as `{"logOffset":3}`',
-    Keeps.KAFKA: 'an offset such as `{"topic":{"0":23}}`',
-    Keeps.RATE: "a number",
+EXPECTED: Mapping[SourceFolderKind, str] = {
+    SourceFolderKind.FILES: 'an offset such as `{"logOffset":3}`',
+    SourceFolderKind.KAFKA: 'an offset such as `{"topic":{"0":23}}`',
+    SourceFolderKind.RATE: "a number",
 }
-ERRORS: Mapping[Keeps, tuple[str, ...]] = {
-    Keeps.FILES: ("MappingException", "NullPointerException"),
-    Keeps.KAFKA: ("IllegalArgumentException",),
-    Keeps.RATE: ("NumberFormatException",),
+ERRORS: Mapping[SourceFolderKind, tuple[str, ...]] = {
+    SourceFolderKind.FILES: ("MappingException", "NullPointerException"),
+    SourceFolderKind.KAFKA: ("IllegalArgumentException",),
+    SourceFolderKind.RATE: ("NumberFormatException",),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misread:
+class ForeignOffset:
     """A line that the source of a folder cannot read.
 
     `looks_like` is the kind of source that writes such lines, `unless` the way in which the folder
@@ -53,45 +53,45 @@ class Misread:
 
     source: str
     folder: str
-    keeps: Keeps
+    folder_kind: SourceFolderKind
     offset: Json
     looks_like: str
     unless: str
 
 
-def find(evidence: Evidence, entry: OffsetEntry) -> Iterator[Misread]:
+def find(evidence: Evidence, entry: OffsetEntry) -> Iterator[ForeignOffset]:
     """Return the lines of an entry that their sources cannot read."""
     described = {one.name: one.described for one in evidence.sources}
-    folders = source_log.folders(evidence)
+    folders = source_log.map_folders(evidence)
     for one in entry.sources:
         folder = folders.get(one.source, one.source)
         log = evidence.source_logs.get(folder) if isinstance(folder, str) else None
         if not isinstance(folder, str) or log is None or one.offset in (None, ""):
             continue
-        if log.keeps is Keeps.UNKNOWN or _reads(log.keeps, one.offset):
+        if log.folder_kind is SourceFolderKind.UNKNOWN or _can_read(log.folder_kind, one.offset):
             continue
         named = source_offset.name_source(described.get(one.source, ""))
-        if named and named != log.keeps.value:
+        if named and named != log.folder_kind.value:
             continue  # The folder is left over from an earlier query.
         kind = _name_kind(one.offset)
-        yield Misread(
+        yield ForeignOffset(
             source=one.source,
             folder=folder,
-            keeps=log.keeps,
+            folder_kind=log.folder_kind,
             offset=one.offset,
             looks_like=kind,
-            unless="" if named else _leave_over(folder, log.keeps, one.offset, kind),
+            unless="" if named else _explain_leftover(folder, log.folder_kind, one.offset, kind),
         )
 
 
-def _reads(keeps: Keeps, offset: Json) -> bool:
+def _can_read(folder_kind: SourceFolderKind, offset: Json) -> bool:
     """Whether a source takes a line for its offset, as tried on Spark 4.1."""
     whole = isinstance(offset, int) and not isinstance(offset, bool)
-    match keeps:
-        case Keeps.FILES:
+    match folder_kind:
+        case SourceFolderKind.FILES:
             held = offset.get("logOffset") if isinstance(offset, Mapping) else None
             return whole or _is_number(held)
-        case Keeps.KAFKA:
+        case SourceFolderKind.KAFKA:
             # It takes `null` for an offset without partitions.
             return offset == "null" or _is_kafka(offset)
         case _:
@@ -117,11 +117,11 @@ def _name_kind(offset: Json) -> str:
     return "" if isinstance(found, OpaqueOffset | NoOffset) else found.recognition.source
 
 
-def _leave_over(folder: str, keeps: Keeps, offset: Json, kind: str) -> str:
+def _explain_leftover(folder: str, folder_kind: SourceFolderKind, offset: Json, kind: str) -> str:
     """How the folder can be left over: the source that wrote the line never reads it."""
     found = source_offset.decode(offset)
     reads_folder = isinstance(found, FileOffset) or (
-        isinstance(found, KafkaOffset) and keeps is not Keeps.RATE
+        isinstance(found, KafkaOffset) and folder_kind is not SourceFolderKind.RATE
     )
     if reads_folder or not isinstance(offset, Mapping | int) or isinstance(offset, bool):
         return ""

@@ -13,7 +13,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import SourceRange, Stage, StartError
-from holdfast.model.source_offset import Change, KafkaOffset, NoOffset, PartitionChange
+from holdfast.model.source_offset import KafkaOffset, Movement, NoOffset, PartitionChange
 from holdfast.spark import exceptions
 
 DATA_LOSS = "KAFKA_DATA_LOSS"
@@ -28,14 +28,14 @@ def find_errors(
     for one in ranges:
         if one.source not in kafka or fails_on_loss(evidence, one.source) is False:
             continue
-        gone, back = list_changed(one, Change.VANISHED), list_changed(one, Change.WENT_BACK)
+        gone, back = list_changed(one, Movement.VANISHED), list_changed(one, Movement.WENT_BACK)
         if gone:
             reason = f"batch {batch} begins in {name_partitions(gone)} and has no end there"
         elif back:
             reason = f"batch {batch} ends before it begins in {name_partitions(back)}"
         else:
             continue
-        found = exceptions.error(
+        found = exceptions.make_error(
             DATA_LOSS,
             ("KafkaIllegalStateException", "IllegalStateException"),
             reason,
@@ -49,7 +49,7 @@ def find_errors(
         )
 
 
-def list_changed(shown: SourceRange, change: Change) -> tuple[PartitionChange, ...]:
+def list_changed(shown: SourceRange, change: Movement) -> tuple[PartitionChange, ...]:
     """Return the partitions of a range that changed in one way."""
     start = source_offset.decode(shown.start)
     if isinstance(shown.consumed, Unknown) or not isinstance(start, KafkaOffset | NoOffset):
@@ -76,7 +76,7 @@ def name_partitions(changes: Sequence[PartitionChange]) -> str:
         topic, _, number = one.partition.rpartition("-")
         topics.setdefault(topic, []).append(number)
     more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
-    return " and ".join(_name_topic(*one) for one in _sorted(topics)) + more
+    return " and ".join(_name_topic(*one) for one in _sort_topics(topics)) + more
 
 
 def name_topics(partitions: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def name_topics(partitions: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in sorted(names))
 
 
-def _sorted(topics: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
+def _sort_topics(topics: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
     return [(topic, sorted(topics[topic], key=int)) for topic in sorted(topics)]
 
 

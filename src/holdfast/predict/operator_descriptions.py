@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known, UnreadableFile
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import OperatorEvidence
 
 _PROCESSORS = "transformWithState"
 
 
-def metadata(evidence: Evidence) -> Iterator[tuple[OperatorSeen, UnreadableFile]]:
+def find_unreadable_metadata(
+    evidence: Evidence,
+) -> Iterator[tuple[OperatorEvidence, UnreadableFile]]:
     """The metadata that a batch after the first needs, and cannot read or does not find."""
     for operator in evidence.operators:
         found = operator.metadata
@@ -24,48 +26,50 @@ def metadata(evidence: Evidence) -> Iterator[tuple[OperatorSeen, UnreadableFile]
         if not isinstance(found, UnreadableFile):
             path = f"state/{operator.operator}/_metadata/v2"
             yield operator, UnreadableFile(path=path, reason=found.reason)
-        elif not found.unseen:
+        elif not found.is_unread:
             yield operator, found
 
 
-def schemas(evidence: Evidence) -> Iterator[tuple[OperatorSeen, UnreadableFile]]:
+def find_unreadable_schemas(
+    evidence: Evidence,
+) -> Iterator[tuple[OperatorEvidence, UnreadableFile]]:
     """The schemas in this checkpoint that an operator's metadata names, and that cannot be read."""
-    unreadable = {one.path: one for one in evidence.unreadable if not one.unseen}
+    unreadable = {one.path: one for one in evidence.unreadable if not one.is_unread}
     for operator in evidence.operators:
-        for path in here(evidence, operator):
+        for path in list_own_schemas(evidence, operator):
             if path in unreadable:
                 yield operator, unreadable[path]
 
 
-def lost_schemas(evidence: Evidence) -> Iterator[tuple[OperatorSeen, str]]:
+def find_lost_schemas(evidence: Evidence) -> Iterator[tuple[OperatorEvidence, str]]:
     """Those that are not there. A join writes its schema anew, a processor needs the old one."""
     for operator in evidence.operators:
-        if processes(operator):
-            for path in here(evidence, operator):
+        if is_processor(operator):
+            for path in list_own_schemas(evidence, operator):
                 if path in operator.lost_schemas:
                     yield operator, path
 
 
-def processes(operator: OperatorSeen) -> bool:
+def is_processor(operator: OperatorEvidence) -> bool:
     """Whether it is a transformWithState of any kind."""
     return isinstance(operator.name, Known) and operator.name.value.startswith(_PROCESSORS)
 
 
-def here(evidence: Evidence, operator: OperatorSeen) -> tuple[str, ...]:
+def list_own_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
     """The schemas that its metadata names in this checkpoint, by their paths in it."""
-    root = folder(evidence.location.value)
-    named = (folder(path) for store in operator.declared for path in store.schema_paths)
+    root = normalize_location(evidence.location.value)
+    named = (normalize_location(path) for store in operator.declared for path in store.schema_paths)
     return tuple(path.removeprefix(f"{root}/") for path in named if path.startswith(f"{root}/"))
 
 
-def elsewhere(evidence: Evidence, operator: OperatorSeen) -> tuple[str, ...]:
+def list_foreign_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
     """The schemas that its metadata names in other places."""
-    root = folder(evidence.location.value)
-    named = (folder(path) for store in operator.declared for path in store.schema_paths)
+    root = normalize_location(evidence.location.value)
+    named = (normalize_location(path) for store in operator.declared for path in store.schema_paths)
     return tuple(dict.fromkeys(path for path in named if not path.startswith(f"{root}/")))
 
 
-def folder(url: str) -> str:
+def normalize_location(url: str) -> str:
     """A location without its scheme, so that `file:/a` and `/a` are the same."""
     head, colon, rest = url.partition(":")
     if colon and head == "file":

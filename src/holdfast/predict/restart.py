@@ -16,22 +16,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.decode import source_offset
-from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
+from holdfast.model.evidence import Evidence, SourceEvidence, SourceLog
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry, SourceOffset
 from holdfast.model.restart import (
-    Otherwise,
+    AlternativeRestart,
     Restart,
-    Runs,
+    RunForecast,
     SourceRange,
     Stage,
     StartError,
-    Starting,
+    StartOptions,
 )
 from holdfast.model.spark_version import Runtime, SparkVersion
-from holdfast.model.state import lost_operator
+from holdfast.model.state import make_lost_operator
 from holdfast.predict import (
     continuous,
     kafka_ranges,
@@ -58,7 +58,7 @@ _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Next:
+class _NextBatch:
     """The batch that comes next, with the entries it lies between."""
 
     batch: BatchId
@@ -69,37 +69,41 @@ class _Next:
     """The entry that `before` is."""
 
 
-def starting(evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool) -> Starting:
+def choose_start(
+    evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool
+) -> StartOptions:
     """Which Spark will start: the one asked for, the one that the evidence names, or the newest.
 
     In continuous mode, if that wrote the checkpoint; it knows no asynchronous tracking.
     """
-    spark, chosen = _spark(evidence, asked)
+    spark, chosen = _choose_spark(evidence, asked)
     continuous = evidence.batches.continuous and not asynchronous
-    return Starting(spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous)
+    return StartOptions(
+        spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous
+    )
 
 
-def candidates(
+def list_candidates(
     evidence: Evidence, asked: SparkVersion | None, *, asynchronous: bool
-) -> tuple[Starting, ...]:
+) -> tuple[StartOptions, ...]:
     """Return every Spark that may start the query, the most likely one first.
 
     There is one if the caller or a run names it. Otherwise each version that may have written the
     checkpoint may start it, and of a checkpoint that says nothing, each that is supported.
     """
-    likely = starting(evidence, asked, asynchronous=asynchronous)
-    others = () if asked is not None or likely.chosen == _RAN_LAST else _possible(evidence)
+    likely = choose_start(evidence, asked, asynchronous=asynchronous)
+    others = () if asked is not None or likely.chosen == _RAN_LAST else _list_possible(evidence)
     return (likely, *(replace(likely, spark=one) for one in others if one != likely.spark))
 
 
-def _possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
+def _list_possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
     wrote = evidence.spark_versions
     if isinstance(wrote, Runtime | Unknown):
-        return version.between(_SUPPORTED, NEWEST)
-    return version.between(wrote.lowest, wrote.highest)
+        return version.list_between(_SUPPORTED, NEWEST)
+    return version.list_between(wrote.lowest, wrote.highest)
 
 
-def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
+def _choose_spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:
     if asked is not None:
         return asked, "as asked for"
     told = evidence.spark_version
@@ -116,19 +120,21 @@ def _spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion
     return NEWEST, "the newest"
 
 
-def predicted(evidence: Evidence, how: Starting) -> Restart:
+def predict(evidence: Evidence, how: StartOptions) -> Restart:
     """What the next start does; nothing is said where it reads what this look could not."""
-    hidden = unread_files.files(evidence)
+    hidden = unread_files.find(evidence)
     if hidden:
-        return _nothing_known(how, Unknown(reason=hidden[0].told), None)
+        return _make_unknown(how, Unknown(reason=hidden[0].told), None)
     if how.continuous:
-        return continuous.predicted(evidence, how)
-    found = _predicted(evidence, how)
-    otherwise = _otherwise(evidence, how) or _with_lost_state(evidence, how, found)
+        return continuous.predict(evidence, how)
+    found = _predict_micro_batch(evidence, how)
+    otherwise = _predict_separate_sources(evidence, how) or _predict_lost_state(
+        evidence, how, found
+    )
     return replace(found, otherwise=otherwise)
 
 
-def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
+def _predict_separate_sources(evidence: Evidence, how: StartOptions) -> AlternativeRestart | None:
     """What a start does if lines that are taken for one source are of several.
 
     One folder for equal lines is what a query leaves that reads a source twice, and also what is
@@ -138,16 +144,18 @@ def _otherwise(evidence: Evidence, how: Starting) -> Otherwise | None:
     if not taken:
         return None
     apart = tuple(replace(one, folder=one.name, same_as=None) for one in evidence.sources)
-    restart = _predicted(replace(evidence, sources=apart), how)
+    restart = _predict_micro_batch(replace(evidence, sources=apart), how)
     if restart.error is None and not restart.later:
         return None
     names = " and ".join(one.name for one in taken)
-    return Otherwise(
+    return AlternativeRestart(
         condition=f"source {names} has a folder of its own, which is lost", restart=restart
     )
 
 
-def _with_lost_state(evidence: Evidence, how: Starting, found: Restart) -> Otherwise | None:
+def _predict_lost_state(
+    evidence: Evidence, how: StartOptions, found: Restart
+) -> AlternativeRestart | None:
     """What a start does if the query keeps state, of which there is none.
 
     A query without state leaves no trace of that, and a query whose folder `state` was deleted may
@@ -156,60 +164,60 @@ def _with_lost_state(evidence: Evidence, how: Starting, found: Restart) -> Other
     known = evidence.operators or evidence.stateless
     if known or found.error is not None or isinstance(found.batch, Unknown) or found.batch == 0:
         return None
-    lost = lost_operator(0, _DECIDED, "nothing is there")
-    restart = _predicted(replace(evidence, operators=(lost,)), how)
-    return Otherwise(condition=STATE_LOST, restart=restart)
+    lost = make_lost_operator(0, _DECIDED, "nothing is there")
+    restart = _predict_micro_batch(replace(evidence, operators=(lost,)), how)
+    return AlternativeRestart(condition=STATE_LOST, restart=restart)
 
 
-def _predicted(evidence: Evidence, how: Starting) -> Restart:
-    following = _next(evidence, how)
-    error = _first(start_errors.at_start(evidence, how), how)
+def _predict_micro_batch(evidence: Evidence, how: StartOptions) -> Restart:
+    following = _find_next(evidence, how)
+    error = _find_first_error(start_errors.find_at_start(evidence, how), how)
     if isinstance(following, Unknown):
-        return _nothing_known(how, following, error)
+        return _make_unknown(how, following, error)
     course = sockets.find_course(evidence, how.spark)
-    runs = _runs(evidence, following, course)
-    ranges = tuple(_ranges(evidence, following, course))
-    loads = state_load.of_next(evidence, following.batch, how.spark)
-    error = error or _first(_of_batch(evidence, how, following, ranges), how)
+    runs = _forecast_run(evidence, following, course)
+    ranges = tuple(_list_ranges(evidence, following, course))
+    loads = state_load.list_next_loads(evidence, following.batch, how.spark)
+    error = error or _find_first_error(_find_batch_errors(evidence, how, following, ranges), how)
     # A start that fails at this batch fails there again: it does not come to a later one.
     ends = error is not None and not how.asynchronous
-    later = () if ends else tuple(_of_later(evidence, following, how.spark))
-    later = tuple(exceptions.as_raised(one, how.spark) for one in later)
+    later = () if ends else tuple(_find_later_errors(evidence, following, how.spark))
+    later = tuple(exceptions.adapt_condition(one, how.spark) for one in later)
     return Restart(
         starting=how,
         batch=following.batch,
         rerun=following.rerun,
-        runs=Runs.NOT if error is not None and isinstance(error.batch, Unknown) else runs,
+        runs=RunForecast.NOT if error is not None and isinstance(error.batch, Unknown) else runs,
         ranges=ranges,
-        watermark_ms=_watermark(evidence, following),
+        watermark_ms=_find_watermark(evidence, following),
         state=loads,
-        sinks=sink_answer.of(evidence, following.batch, rerun=following.rerun, error=error),
-        error=_asynchronous(error) if error is not None and how.asynchronous else error,
-        later=tuple(_asynchronous(one) if how.asynchronous else one for one in later),
+        sinks=sink_answer.predict(evidence, following.batch, rerun=following.rerun, error=error),
+        error=_delay_error(error) if error is not None and how.asynchronous else error,
+        later=tuple(_delay_error(one) if how.asynchronous else one for one in later),
     )
 
 
-def _first(errors: Iterator[StartError], how: Starting) -> StartError | None:
+def _find_first_error(errors: Iterator[StartError], how: StartOptions) -> StartError | None:
     found = next(errors, None)
-    return found if found is None else exceptions.as_raised(found, how.spark)
+    return found if found is None else exceptions.adapt_condition(found, how.spark)
 
 
-def _next(evidence: Evidence, how: Starting) -> _Next | Unknown:
+def _find_next(evidence: Evidence, how: StartOptions) -> _NextBatch | Unknown:
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if planned is None:
-        return _Next(batch=BatchId(0), rerun=False, before=_EMPTY, end=_EMPTY)
+        return _NextBatch(batch=BatchId(0), rerun=False, before=_EMPTY, end=_EMPTY)
     end = evidence.offset_entries.get(planned)
     if end is None:
         return _UNREADABLE
-    earlier = start_errors.entry_before(evidence, planned, how)
+    earlier = start_errors.find_entry_before(evidence, planned, how)
     before = evidence.offset_entries.get(earlier, _EMPTY) if earlier is not None else _EMPTY
     if committed == planned:
-        stands = _stands(before, end)
-        return _Next(batch=BatchId(planned + 1), rerun=False, before=stands, end=stands)
-    return _Next(batch=planned, rerun=True, before=before, end=end, earlier=earlier)
+        stands = _merge_positions(before, end)
+        return _NextBatch(batch=BatchId(planned + 1), rerun=False, before=stands, end=stands)
+    return _NextBatch(batch=planned, rerun=True, before=before, end=end, earlier=earlier)
 
 
-def _stands(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
+def _merge_positions(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
     """Where the sources stand after a batch: one without an offset in it, where it stood before.
 
     What no source can be called, Spark passes over.
@@ -225,12 +233,12 @@ def _stands(before: OffsetEntry, end: OffsetEntry) -> OffsetEntry:
     return replace(end, sources=tuple(sources))
 
 
-def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> Restart:
+def _make_unknown(how: StartOptions, batch: Unknown, error: StartError | None) -> Restart:
     return Restart(
         starting=how,
         batch=batch,
         rerun=False,
-        runs=Runs.NOT if error is not None else Runs.UNKNOWN,
+        runs=RunForecast.NOT if error is not None else RunForecast.UNKNOWN,
         ranges=(),
         watermark_ms=batch,
         state=(),
@@ -240,17 +248,17 @@ def _nothing_known(how: Starting, batch: Unknown, error: StartError | None) -> R
     )
 
 
-def _of_batch(
-    evidence: Evidence, how: Starting, following: _Next, ranges: Sequence[SourceRange]
+def _find_batch_errors(
+    evidence: Evidence, how: StartOptions, following: _NextBatch, ranges: Sequence[SourceRange]
 ) -> Iterator[StartError]:
     """What stops the batch itself, in Spark's order."""
-    yield from source_errors.of_epochs(evidence)
+    yield from source_errors.find_in_epochs(evidence)
     if following.rerun:
         entries = {following.batch: following.end}
         if following.earlier is not None:
             entries[following.earlier] = following.before
-        yield from source_errors.of_misread(evidence, entries, batch=following.batch)
-        yield from source_errors.of_ranges(
+        yield from source_errors.find_misread(evidence, entries, batch=following.batch)
+        yield from source_errors.find_in_ranges(
             evidence, following.before, following.end, batch=following.batch
         )
         yield from kafka_ranges.find_errors(evidence, ranges, following.batch)
@@ -258,30 +266,32 @@ def _of_batch(
         planned = evidence.batches.last_planned
         if planned is not None:
             entry = evidence.offset_entries[planned]
-            yield from source_errors.of_misread(evidence, {planned: entry})
+            yield from source_errors.find_misread(evidence, {planned: entry})
         stopped = sockets.find_error(evidence, following.batch, how.spark)
         if stopped is not None and stopped.batch == following.batch:
             yield stopped
-        yield from start_errors.of_new_entries(evidence, following.batch)
-        yield from source_errors.of_logs_behind(evidence, following.batch, following.end)
-    yield from state_load.errors(evidence, how, following.batch)
+        yield from start_errors.find_blocked_entries(evidence, following.batch)
+        yield from source_errors.find_logs_behind(evidence, following.batch, following.end)
+    yield from state_load.find_errors(evidence, how, following.batch)
     if following.rerun:
-        yield from start_errors.of_bare_entry(evidence, how.spark, following.batch, rerun=True)
-    yield from start_errors.of_commit(evidence, following.batch, how.spark)
+        yield from start_errors.find_bare_entry(evidence, how.spark, following.batch, rerun=True)
+    yield from start_errors.find_at_commit(evidence, following.batch, how.spark)
 
 
-def _of_later(evidence: Evidence, following: _Next, spark: SparkVersion) -> Iterator[StartError]:
+def _find_later_errors(
+    evidence: Evidence, following: _NextBatch, spark: SparkVersion
+) -> Iterator[StartError]:
     """What stops the batches after it."""
     stopped = sockets.find_error(evidence, following.batch, spark)
     if stopped is not None:
         yield stopped
     if following.rerun:
         after = BatchId(following.batch + 1)
-        yield from source_errors.of_logs_behind(evidence, after, following.end)
-    yield from start_errors.of_later_batches(evidence, following.batch, spark)
+        yield from source_errors.find_logs_behind(evidence, after, following.end)
+    yield from start_errors.find_in_later_batches(evidence, following.batch, spark)
 
 
-def _asynchronous(error: StartError) -> StartError:
+def _delay_error(error: StartError) -> StartError:
     """With asynchronous tracking another thread writes the logs: its errors come late, or never."""
     written = error.read_from[0].startswith(("offsets/", "commits/"))
     written = written and error.exceptions != exceptions.NULL
@@ -290,20 +300,22 @@ def _asynchronous(error: StartError) -> StartError:
     return replace(error, stage=Stage.AFTERWARDS, exceptions=("CompletionException",))
 
 
-def _runs(evidence: Evidence, following: _Next, course: sockets.Course | None) -> Runs:
+def _forecast_run(
+    evidence: Evidence, following: _NextBatch, course: sockets.Course | None
+) -> RunForecast:
     """A source whose log is ahead of the offset log makes a batch of that, new data or not."""
     if course is sockets.Course.NEVER_READS:
-        return Runs.NOT
+        return RunForecast.NOT
     if following.rerun or course is not None:
-        return Runs.SURELY
-    folders = source_log.folders(evidence)
+        return RunForecast.SURELY
+    folders = source_log.map_folders(evidence)
     positions = {folders.get(one.source, one.source): one.offset for one in following.end.sources}
     # Spark compares where it stands with where the source is by their texts.
-    if offset_spelling.sources(evidence, following.end):
-        return Runs.SURELY
+    if offset_spelling.find_respelled(evidence, following.end):
+        return RunForecast.SURELY
     # Of a log that is not known it is not known either whether it is ahead.
     unsure = any(
-        isinstance(folders.get(one.source), Unknown) and _log_offset(one.offset, None) >= 0
+        isinstance(folders.get(one.source), Unknown) and _read_log_offset(one.offset, None) >= 0
         for one in following.end.sources
     )
     behind = unsure
@@ -312,27 +324,27 @@ def _runs(evidence: Evidence, following: _Next, course: sockets.Course | None) -
             continue
         if unsure and name not in positions:
             continue
-        stands = _log_offset(positions.get(name), log)
-        if source_log.latest(log) > stands:
-            return Runs.SURELY
-        behind = behind or source_log.latest(log) < stands
-    return Runs.UNKNOWN if behind else Runs.IF_THERE_IS_DATA
+        stands = _read_log_offset(positions.get(name), log)
+        if source_log.find_latest(log) > stands:
+            return RunForecast.SURELY
+        behind = behind or source_log.find_latest(log) < stands
+    return RunForecast.UNKNOWN if behind else RunForecast.IF_THERE_IS_DATA
 
 
-def _log_offset(offset: Json, log: SourceLog | None) -> int:
+def _read_log_offset(offset: Json, log: SourceLog | None) -> int:
     found = source_log.read_offset(offset, log)
     return -1 if found is None else found
 
 
-def _ranges(
-    evidence: Evidence, following: _Next, course: sockets.Course | None
+def _list_ranges(
+    evidence: Evidence, following: _NextBatch, course: sockets.Course | None
 ) -> Iterator[SourceRange]:
     seen = {one.name: one for one in evidence.sources}
     starts: Mapping[str, Json] = {one.source: one.offset for one in following.before.sources}
     for source in following.end.sources:
         known = seen.get(source.source)
         if known is not None and known.open_ended:
-            yield _open_range(known, rerun=following.rerun)
+            yield _make_open_range(known, rerun=following.rerun)
             continue
         told = "" if known is None else known.described
         began = None if known is None else known.began
@@ -343,23 +355,23 @@ def _ranges(
         begin = source_offset.decode(start, described=told)
         yield SourceRange(
             source=source.source,
-            kind=_kind(source.offset, told) if known is None else known.kind,
+            kind=_name_kind(source.offset, told) if known is None else known.kind,
             or_kinds=() if known is None else known.or_kinds,
             start=start,
             end=end,
             consumed=end
             if isinstance(end, Unknown)
-            else source_offset.between(begin, source_offset.decode(end, described=told)),
+            else source_offset.compute_consumed(begin, source_offset.decode(end, described=told)),
             positions=source_offset.list_positions(begin),
         )
 
 
-def _kind(offset: Json, described: str) -> str:
+def _name_kind(offset: Json, described: str) -> str:
     found = source_offset.decode(offset, described=described)
-    return source_offset.between(found, found).source
+    return source_offset.compute_consumed(found, found).source
 
 
-def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
+def _make_open_range(source: SourceEvidence, *, rerun: bool) -> SourceRange:
     """From where a source reads whose entries say where a batch begins; to where, nothing says."""
     start = source.raw if rerun or isinstance(source.left_at, Unknown) else source.left_at
     return SourceRange(
@@ -375,7 +387,7 @@ def _open_range(source: SourceSeen, *, rerun: bool) -> SourceRange:
     )
 
 
-def _watermark(evidence: Evidence, following: _Next) -> int | Unknown:
+def _find_watermark(evidence: Evidence, following: _NextBatch) -> int | Unknown:
     watermark = following.end.watermark_ms
     if following.rerun or following.batch == 0:
         return watermark

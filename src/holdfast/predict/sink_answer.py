@@ -5,38 +5,38 @@ it is the same batch again, and a loss if it is another one under an old number.
 ranges of its batches tells the two apart, and refuses the second.
 """
 
-from holdfast.model.evidence import Evidence, LedgerSeen
+from holdfast.model.evidence import Evidence, LedgerEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId
-from holdfast.model.restart import SinkAct, SinkAnswer, Stage, StartError
+from holdfast.model.restart import SinkAction, SinkAnswer, Stage, StartError
 
 _NOT_REACHED = frozenset({Stage.START, Stage.PLANNING})
 
 
-def of(
+def predict(
     evidence: Evidence, batch: BatchId, *, rerun: bool, error: StartError | None
 ) -> tuple[SinkAnswer, ...]:
     """What each sink that keeps a ledger will do."""
     if error is not None and error.stage in _NOT_REACHED:
         reason = f"the start fails before the sink is reached: {error.reason}"
-        return tuple(_answer(one, SinkAct.NOTHING, reason) for one in evidence.ledgers)
-    return tuple(_of_ledger(one, batch, rerun=rerun) for one in evidence.ledgers)
+        return tuple(_make_answer(one, SinkAction.NOTHING, reason) for one in evidence.ledgers)
+    return tuple(_predict_ledger(one, batch, rerun=rerun) for one in evidence.ledgers)
 
 
-def _of_ledger(ledger: LedgerSeen, batch: BatchId, *, rerun: bool) -> SinkAnswer:
+def _predict_ledger(ledger: LedgerEvidence, batch: BatchId, *, rerun: bool) -> SinkAnswer:
     last = ledger.batch
     if isinstance(last, Unknown):
-        return _answer(ledger, SinkAct.UNKNOWN, last.reason)
+        return _make_answer(ledger, SinkAction.UNKNOWN, last.reason)
     if isinstance(last, Absent):
-        return _answer(ledger, SinkAct.WRITE, last.reason)
+        return _make_answer(ledger, SinkAction.WRITE, last.reason)
     if batch > last:
-        return _answer(ledger, SinkAct.WRITE, f"its last batch is {last}")
+        return _make_answer(ledger, SinkAction.WRITE, f"its last batch is {last}")
     if ledger.ranges and not rerun:
         told = "it skips a batch of the same range, and refuses another under its number"
-        return _answer(ledger, SinkAct.UNKNOWN, f"its last batch is {last}: {told}")
+        return _make_answer(ledger, SinkAction.UNKNOWN, f"its last batch is {last}: {told}")
     again = "it holds this batch already" if rerun else "it takes the new batch for an old one"
-    return _answer(ledger, SinkAct.SKIP, f"its last batch is {last}: {again}")
+    return _make_answer(ledger, SinkAction.SKIP, f"its last batch is {last}: {again}")
 
 
-def _answer(ledger: LedgerSeen, act: SinkAct, reason: str) -> SinkAnswer:
+def _make_answer(ledger: LedgerEvidence, act: SinkAction, reason: str) -> SinkAnswer:
     return SinkAnswer(table=ledger.table, act=act, reason=reason)

@@ -15,7 +15,7 @@ socket logs -1, which is where it stands before its first line.
 from dataclasses import replace
 from enum import StrEnum
 
-from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.evidence import Evidence, SourceEvidence
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError
@@ -66,7 +66,7 @@ def find_error(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Start
     empty_first = not fails_at_once(spark)
     line = "the next line" if again else "the first line"
     when = f" (`Offsets committed out of order`) when {line} arrives" if empty_first else ""
-    found = exceptions.error(
+    found = exceptions.make_error(
         "",
         exceptions.STATE_ERROR if empty_first else ("IndexOutOfBoundsException",),
         f"the socket counts its lines from 0 again, and Spark fails{when}",
@@ -82,23 +82,23 @@ def fails_at_once(spark: SparkVersion) -> bool:
     return spark < _RUNS_EMPTY
 
 
-def keeps_nothing(source: SourceSeen, evidence: Evidence) -> bool:
+def keeps_nothing(source: SourceEvidence, evidence: Evidence) -> bool:
     """Whether no folder is its own; where that is not known, whether there is none at all."""
     logs = evidence.source_logs
     return not logs if isinstance(source.folder, Unknown) else source.folder not in logs
 
 
-def is_described(source: SourceSeen) -> bool:
+def is_described(source: SourceEvidence) -> bool:
     """Whether records name the source, so that its kind is more than a guess from its offset."""
     offset = source.offset
     return isinstance(offset, NumberOffset) and offset.recognition.basis is Basis.DESCRIPTION
 
 
-def _read_value(source: SourceSeen, evidence: Evidence) -> int | None:
+def _read_value(source: SourceEvidence, evidence: Evidence) -> int | None:
     offset = source.offset
     if not isinstance(offset, NumberOffset) or source.kind != "socket":
         return None
-    hidden = any(one.path.startswith("sources") for one in unread_files.files(evidence))
+    hidden = any(one.path.startswith("sources") for one in unread_files.find(evidence))
     if not is_described(source) and (hidden or not keeps_nothing(source, evidence)):
         return None
     return offset.value if offset.value >= AT_FIRST else None

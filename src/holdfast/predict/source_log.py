@@ -11,9 +11,9 @@ entry lies where that would have compacted one.
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.model.evidence import Evidence, Keeps, SourceLog
+from holdfast.model.evidence import Evidence, SourceFolderKind, SourceLog
 from holdfast.model.fact import Unknown
-from holdfast.model.ids import Span, within
+from holdfast.model.ids import Span, spans_contain
 from holdfast.model.json import Json
 from holdfast.model.source_offset import FileOffset, NumberOffset
 
@@ -21,7 +21,7 @@ DEFAULT_INTERVAL = 10
 EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
 
 
-def folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
+def map_folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
     """The folder of each source by its name in the offset log."""
     return {one.name: one.folder for one in evidence.sources}
 
@@ -29,7 +29,7 @@ def folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
 def read_offset(offset: Json, log: SourceLog | None) -> int | None:
     """Return where a file source stands in its log; it takes a bare number for such an offset."""
     found = source_offset.decode(offset)
-    if log is not None and log.keeps in (Keeps.KAFKA, Keeps.RATE):
+    if log is not None and log.folder_kind in (SourceFolderKind.KAFKA, SourceFolderKind.RATE):
         return None
     if isinstance(found, FileOffset):
         return found.log_offset
@@ -39,73 +39,73 @@ def read_offset(offset: Json, log: SourceLog | None) -> int | None:
 
 def find(evidence: Evidence, source: str) -> SourceLog | None:
     """Return the log of a source by its name in the offset log, if its folder is known."""
-    folder = folders(evidence).get(source, source)
+    folder = map_folders(evidence).get(source, source)
     return None if isinstance(folder, Unknown) else evidence.source_logs.get(folder)
 
 
-def latest(log: SourceLog) -> int:
+def find_latest(log: SourceLog) -> int:
     """The highest log offset, or -1."""
     return max((span.last for span in (*log.entries, *log.compacts)), default=-1)
 
 
-def required(log: SourceLog) -> range:
+def find_required(log: SourceLog) -> range:
     """The log offsets that a source reads when it is made: from the last compacted one on."""
-    newest, interval = latest(log), _interval(log)
+    newest, interval = find_latest(log), _find_interval(log)
     return range(max(0, (newest + 1) // interval * interval - 1), newest + 1)
 
 
-def name(log: SourceLog, offset: int) -> str:
+def name_entry(log: SourceLog, offset: int) -> str:
     """The file that Spark looks for under a log offset."""
-    return f"{offset}.compact" if _compacted(log, offset) else str(offset)
+    return f"{offset}.compact" if _is_compacted(log, offset) else str(offset)
 
 
-def absent(log: SourceLog, offsets: range) -> tuple[int, ...]:
+def find_absent(log: SourceLog, offsets: range) -> tuple[int, ...]:
     """Which of these log offsets have no file of the name that Spark looks for."""
-    return tuple(offset for offset in offsets if not _there(log, offset))
+    return tuple(offset for offset in offsets if not _is_present(log, offset))
 
 
-def unknown(log: SourceLog, offsets: range) -> tuple[int, ...]:
+def find_unknown(log: SourceLog, offsets: range) -> tuple[int, ...]:
     """Which of these log offsets cannot be told at all: not by their own file, nor by a later one.
 
     What was removed after a compaction is looked up in the last compacted entry.
     """
-    told = required(log)
-    compacted = bool(told) and _compacted(log, told.start) and _there(log, told.start)
+    told = find_required(log)
+    compacted = bool(told) and _is_compacted(log, told.start) and _is_present(log, told.start)
     return tuple(
-        offset for offset in absent(log, offsets) if not (compacted and offset <= told.start)
+        offset for offset in find_absent(log, offsets) if not (compacted and offset <= told.start)
     )
 
 
-def _there(log: SourceLog, offset: int) -> bool:
-    return within(log.compacts if _compacted(log, offset) else log.entries, offset)
+def _is_present(log: SourceLog, offset: int) -> bool:
+    return spans_contain(log.compacts if _is_compacted(log, offset) else log.entries, offset)
 
 
-def _compacted(log: SourceLog, offset: int) -> bool:
-    return (offset + 1) % _interval(log) == 0
+def _is_compacted(log: SourceLog, offset: int) -> bool:
+    return (offset + 1) % _find_interval(log) == 0
 
 
-def least_setting(log: SourceLog) -> int:
+def find_least_setting(log: SourceLog) -> int:
     """The smallest setting of the interval, from the default on, that a start can read it with."""
-    newest = list(_newest(log.compacts))
-    if len(newest) > 1 or _interval(log) == next(_intervals(log), None):
+    newest = list(_list_newest(log.compacts))
+    if len(newest) > 1 or _find_interval(log) == next(_list_intervals(log), None):
         return DEFAULT_INTERVAL
     if not newest:
-        return _interval(log)
-    refused = [n for n in _intervals(log) if n < _interval(log)]
+        return _find_interval(log)
+    refused = [n for n in _list_intervals(log) if n < _find_interval(log)]
     return max(refused, default=DEFAULT_INTERVAL - 1) + 1
 
 
-def _interval(log: SourceLog) -> int:
-    newest = list(_newest(log.compacts))
+def _find_interval(log: SourceLog) -> int:
+    newest = list(_list_newest(log.compacts))
     if len(newest) > 1:
         return newest[0] - newest[1]
-    beyond = latest(log) + 2
-    return next((n for n in _intervals(log) if not _plain(log, n)), beyond)
+    beyond = find_latest(log) + 2
+    return next((n for n in _list_intervals(log) if not _has_plain_entry(log, n)), beyond)
 
 
-def _intervals(log: SourceLog) -> Iterator[int]:
+def _list_intervals(log: SourceLog) -> Iterator[int]:
     """What Spark can take the interval for without two compacted entries, by the setting."""
-    newest = list(_newest(log.compacts))
+    newest = list(_list_newest(log.compacts))
     if not newest:
         yield DEFAULT_INTERVAL
         return
@@ -115,15 +115,15 @@ def _intervals(log: SourceLog) -> Iterator[int]:
     yield last
 
 
-def _plain(log: SourceLog, interval: int) -> bool:
+def _has_plain_entry(log: SourceLog, interval: int) -> bool:
     """Whether a plain entry lies where this interval would have compacted one."""
     return any(
-        within(log.entries, offset) and not within(log.compacts, offset)
-        for offset in range(interval - 1, latest(log) + 1, interval)
+        spans_contain(log.entries, offset) and not spans_contain(log.compacts, offset)
+        for offset in range(interval - 1, find_latest(log) + 1, interval)
     )
 
 
-def _newest(compacts: Sequence[Span]) -> Iterator[int]:
+def _list_newest(compacts: Sequence[Span]) -> Iterator[int]:
     """The two highest compacted log offsets."""
     found = [n for span in compacts[-2:] for n in (span.last, span.last - 1) if n >= span.first]
     return iter(sorted(found, reverse=True)[:2])

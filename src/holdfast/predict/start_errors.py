@@ -7,11 +7,11 @@ log; then the latest entries of both logs are read, the latest offset entry with
 from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.evidence import Evidence, Keeps
+from holdfast.model.evidence import Evidence, SourceFolderKind
 from holdfast.model.fact import Known, UnreadableFile
-from holdfast.model.ids import BatchId, within
+from holdfast.model.ids import BatchId, spans_contain
 from holdfast.model.offsets import OffsetEntry
-from holdfast.model.restart import Stage, StartError, Starting
+from holdfast.model.restart import Stage, StartError, StartOptions
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import source_errors, source_log
 from holdfast.spark import exceptions, state_partitions
@@ -27,104 +27,104 @@ _MOST_WATCHED = 1000
 _BEGINNING = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
 
 
-def at_start(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+def find_at_start(evidence: Evidence, how: StartOptions) -> Iterator[StartError]:
     """What stops a start before any batch is touched."""
-    yield from _of_metadata(evidence, how.spark)
+    yield from _find_in_metadata(evidence, how.spark)
     for name, log in evidence.source_logs.items():
         if log.of_files:
-            yield from source_errors.of_log(name, log, how.spark)
-    yield from _of_latest_entries(evidence, how.spark)
+            yield from source_errors.find_in_log(name, log, how.spark)
+    yield from _find_in_latest_entries(evidence, how.spark)
     if how.spark >= _V4_2 and not how.asynchronous:
-        yield from _of_repartition(evidence)
+        yield from _find_repartition(evidence)
     if evidence.batches.last_planned is None:
-        yield from _of_new_query(evidence, how.spark)
+        yield from _find_in_new_query(evidence, how.spark)
     else:
-        yield from _of_offset_log(evidence, how, evidence.batches.last_planned)
+        yield from _find_in_offset_log(evidence, how, evidence.batches.last_planned)
 
 
-def of_epochs(evidence: Evidence, how: Starting) -> Iterator[StartError]:
+def find_in_epochs(evidence: Evidence, how: StartOptions) -> Iterator[StartError]:
     """What stops a start in continuous mode, which reads the latest commit and where that ended."""
-    yield from _of_metadata(evidence, how.spark)
+    yield from _find_in_metadata(evidence, how.spark)
     committed = evidence.batches.last_committed
     if committed is None:
         return
-    yield from _of_commit_entry(evidence, how.spark, committed)
+    yield from _find_in_commit_entry(evidence, how.spark, committed)
     path = f"offsets/{committed}"
-    if not _holds_offsets(evidence, committed):
+    if not _has_offset_entry(evidence, committed):
         reason = f"epoch {committed} is committed, and `{path}` is missing"
-        yield exceptions.error("", exceptions.STATE_ERROR, reason, path)
-    yield from _of_offset_entry(evidence, how.spark, committed)
-    late = exceptions.unreadable(evidence, path)
+        yield exceptions.make_error("", exceptions.STATE_ERROR, reason, path)
+    yield from _find_in_offset_entry(evidence, how.spark, committed)
+    late = exceptions.find_unreadable(evidence, path)
     if late is not None:
-        yield exceptions.damaged(late, exact=False)
+        yield exceptions.make_damage_error(late, exact=False)
 
 
-def _of_metadata(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
-    unreadable = exceptions.unreadable(evidence, "metadata")
+def _find_in_metadata(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+    unreadable = exceptions.find_unreadable(evidence, "metadata")
     if unreadable is not None:
         classes = (*exceptions.JSON_ERRORS, "IllegalArgumentException", "NullPointerException")
-        yield exceptions.error(
+        yield exceptions.make_error(
             "", classes, f"`metadata` cannot be read: {unreadable.reason}", "metadata"
         )
     if FileKind.METADATA in evidence.files:
         return
     logs = evidence.batches
     if spark >= _V4_2 and (logs.last_planned is not None or logs.last_committed is not None):
-        yield exceptions.error(
+        yield exceptions.make_error(
             "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
             ("SparkRuntimeException", "SparkException"),
             "there are batches and no file `metadata`",
             "metadata",
         )
     if "metadata" in evidence.leftover_checksums:
-        yield exceptions.checksum("metadata", exceptions.NO_BATCH, Stage.START)
+        yield exceptions.make_checksum_error("metadata", exceptions.NO_BATCH, Stage.START)
 
 
-def _of_latest_entries(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+def _find_in_latest_entries(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if planned is not None:
-        yield from _of_offset_entry(evidence, spark, planned)
+        yield from _find_in_offset_entry(evidence, spark, planned)
     if committed is not None:
-        yield from _of_commit_entry(evidence, spark, committed)
+        yield from _find_in_commit_entry(evidence, spark, committed)
 
 
-def _of_offset_entry(
+def _find_in_offset_entry(
     evidence: Evidence, spark: SparkVersion, batch: BatchId
 ) -> Iterator[StartError]:
     path = f"offsets/{batch}"
-    unreadable = exceptions.unreadable(evidence, path)
+    unreadable = exceptions.find_unreadable(evidence, path)
     entry = evidence.offset_entries.get(batch)
-    version = entry.version if entry is not None else _version(unreadable)
+    version = entry.version if entry is not None else _read_version(unreadable)
     if version > 1 and spark < _V4_2:
-        yield exceptions.version(path, version, "MAX_SUPPORTED_VERSION", spark)
+        yield exceptions.make_version_error(path, version, "MAX_SUPPORTED_VERSION", spark)
     elif unreadable is not None and not exceptions.is_late(unreadable):
-        yield exceptions.damaged(unreadable, exact=False)
+        yield exceptions.make_damage_error(unreadable, exact=False)
 
 
-def _of_commit_entry(
+def _find_in_commit_entry(
     evidence: Evidence, spark: SparkVersion, batch: BatchId
 ) -> Iterator[StartError]:
     path = f"commits/{batch}"
-    unreadable = exceptions.unreadable(evidence, path)
+    unreadable = exceptions.find_unreadable(evidence, path)
     entry = evidence.commit_entries.get(batch)
     exact = _V4_0 <= spark < _V4_2
-    version = entry.version if entry is not None else _version(unreadable)
+    version = entry.version if entry is not None else _read_version(unreadable)
     # 4.0 and 4.1 read version 2 where the session asks for state format 2.
     asked = exact and version == 2 and (entry is None or bool(entry.state_ids))  # noqa: PLR2004
     if version > 1 and spark < _V4_2 and not asked:
         condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
-        yield exceptions.version(path, version, condition, spark)
+        yield exceptions.make_version_error(path, version, condition, spark)
     elif unreadable is not None:
-        yield exceptions.damaged(unreadable, exact=exact)
+        yield exceptions.make_damage_error(unreadable, exact=exact)
 
 
-def _version(unreadable: UnreadableFile | None) -> int:
+def _read_version(unreadable: UnreadableFile | None) -> int:
     """The version of an entry that could not be read below its first line."""
     said = "" if unreadable is None else unreadable.reason.rpartition(", in version ")[2]
     return int(said) if said.isdecimal() else 1
 
 
-def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
+def _find_repartition(evidence: Evidence) -> Iterator[StartError]:
     """A pending batch with another number of partitions than the one before it.
 
     That is what an unfinished repartition of the state leaves, and Spark looks for it from 4.2 on.
@@ -134,25 +134,25 @@ def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
         return
     before = BatchId(planned - 1)
     path = f"offsets/{before}"
-    unreadable = exceptions.unreadable(evidence, path)
+    unreadable = exceptions.find_unreadable(evidence, path)
     if unreadable is not None and not exceptions.is_late(unreadable):
-        yield exceptions.damaged(unreadable, exact=False)
+        yield exceptions.make_damage_error(unreadable, exact=False)
     entries = [evidence.offset_entries.get(one) for one in (before, planned)]
     if entries[0] is None and unreadable is None:
         reason = f"`{path}` is missing, before the latest entry"
-        yield exceptions.error("", ("IllegalArgumentException",), reason, path)
+        yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
     known = [one for one in entries if one is not None]
     # Spark 2.2 and older pin nothing, but write their time there.
     if any(one.bare for one in known):
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
-        yield exceptions.error("", ("IllegalArgumentException",), reason, path)
+        yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
     pinned = [one.settings.get(state_partitions.SHUFFLE) for one in known]
-    if None in pinned and _ran_last(evidence) == state_partitions.FORGETS:
+    if None in pinned and _read_last_version(evidence) == state_partitions.FORGETS:
         reason = f"`{state_partitions.SHUFFLE}` is not in `offsets/{planned}` or `{path}`"
-        yield exceptions.error("", ("NoSuchElementException",), reason, path)
+        yield exceptions.make_error("", ("NoSuchElementException",), reason, path)
     elif None not in pinned and len(set(pinned)) > 1:
         was, now = pinned
-        yield exceptions.error(
+        yield exceptions.make_error(
             exceptions.REPARTITION,
             ("SparkException",),
             f"batch {planned} is planned with {now} partitions, after {was}, and not committed",
@@ -160,19 +160,19 @@ def _of_repartition(evidence: Evidence) -> Iterator[StartError]:
         )
 
 
-def _ran_last(evidence: Evidence) -> str:
+def _read_last_version(evidence: Evidence) -> str:
     told = evidence.spark_version
     return told.value if isinstance(told, Known) and not told.inferred else ""
 
 
-def _of_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
+def _find_in_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartError]:
     committed = evidence.batches.last_committed
     if spark >= _V4_2 and committed is not None:
         reason = f"commits up to batch {committed} and no offset entry"
-        yield exceptions.error("", ("AssertionError",), reason, f"commits/{committed}")
-    if spark >= _V4_1 and evidence.not_empty:
-        folder = min(evidence.not_empty)
-        yield exceptions.error(
+        yield exceptions.make_error("", ("AssertionError",), reason, f"commits/{committed}")
+    if spark >= _V4_1 and evidence.nonempty_folders:
+        folder = min(evidence.nonempty_folders)
+        yield exceptions.make_error(
             "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
             ("StateStoreCheckpointLocationNotEmpty",),
             f"no batch is planned, and `{folder}` is not empty",
@@ -180,36 +180,38 @@ def _of_new_query(evidence: Evidence, spark: SparkVersion) -> Iterator[StartErro
         )
 
 
-def _of_offset_log(evidence: Evidence, how: Starting, planned: BatchId) -> Iterator[StartError]:
+def _find_in_offset_log(
+    evidence: Evidence, how: StartOptions, planned: BatchId
+) -> Iterator[StartError]:
     """The latest entry with the one before it, and what lies between them."""
-    late = exceptions.unreadable(evidence, f"offsets/{planned}")
+    late = exceptions.find_unreadable(evidence, f"offsets/{planned}")
     if late is not None and late.reason.startswith("names no source"):
-        yield exceptions.damaged(late, exact=False)
+        yield exceptions.make_damage_error(late, exact=False)
     end = evidence.offset_entries.get(planned)
     if end is not None and any(one.offset == "" for one in end.sources):
         reason = "an empty line counts as one more source"
-        yield exceptions.error("", ("AssertionError",), reason, f"offsets/{planned}")
-    earlier = entry_before(evidence, planned, how)
+        yield exceptions.make_error("", ("AssertionError",), reason, f"offsets/{planned}")
+    earlier = find_entry_before(evidence, planned, how)
     if earlier is not None:
-        yield from _of_entry_before(evidence, earlier)
+        yield from _find_in_entry_before(evidence, earlier)
     if late is not None:
-        yield exceptions.damaged(late, exact=False)
+        yield exceptions.make_damage_error(late, exact=False)
     before = _BEGINNING if earlier is None else evidence.offset_entries.get(earlier)
     if end is None or before is None:
         return
     both = {before.version, end.version} == {1}
     if earlier is not None and both and len(before.sources) != len(end.sources):
         reason = f"{len(before.sources)} sources in `offsets/{earlier}`, {len(end.sources)} after"
-        yield exceptions.error("", ("AssertionError",), reason, f"offsets/{earlier}")
+        yield exceptions.make_error("", ("AssertionError",), reason, f"offsets/{earlier}")
     if evidence.batches.last_committed == planned:
         # Spark asks a file source for its last range again; other sources it asks for a new one.
         entries = {planned: end} if earlier is None else {planned: end, earlier: before}
-        yield from source_errors.of_misread(evidence, entries, kinds=(Keeps.FILES,))
-        yield from source_errors.of_ranges(evidence, before, end)
-        yield from of_bare_entry(evidence, how.spark, planned)
+        yield from source_errors.find_misread(evidence, entries, kinds=(SourceFolderKind.FILES,))
+        yield from source_errors.find_in_ranges(evidence, before, end)
+        yield from find_bare_entry(evidence, how.spark, planned)
 
 
-def of_bare_entry(
+def find_bare_entry(
     evidence: Evidence, spark: SparkVersion, planned: BatchId, *, rerun: bool = False
 ) -> Iterator[StartError]:
     """The latest offset entry without its second line, as continuous mode writes it.
@@ -219,7 +221,7 @@ def of_bare_entry(
     """
     entry = evidence.offset_entries.get(planned)
     if entry is not None and entry.bare and spark >= NEEDS_SETTINGS:
-        yield exceptions.error(
+        yield exceptions.make_error(
             "",
             exceptions.NULL,
             f"the second line of `offsets/{planned}` is empty",
@@ -229,25 +231,25 @@ def of_bare_entry(
         )
 
 
-def _of_entry_before(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+def _find_in_entry_before(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
     path = f"offsets/{batch}"
-    unreadable = exceptions.unreadable(evidence, path)
+    unreadable = exceptions.find_unreadable(evidence, path)
     if unreadable is not None:
-        yield exceptions.damaged(unreadable, exact=False)
+        yield exceptions.make_damage_error(unreadable, exact=False)
     elif batch not in evidence.offset_entries:
-        yield exceptions.error(
+        yield exceptions.make_error(
             "", exceptions.STATE_ERROR, f"`{path}` is missing, before the latest entry", path
         )
 
 
-def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId | None:
+def find_entry_before(evidence: Evidence, planned: BatchId, how: StartOptions) -> BatchId | None:
     """The offset entry that a batch begins at, or None for the beginning.
 
     It is the number before; with asynchronous tracking the one before on disk. Without it, Spark
     2.1 begins at the beginning.
     """
     if planned == 0 or (
-        how.spark < ENTRY_BEFORE_NEEDED and not _holds_offsets(evidence, planned - 1)
+        how.spark < ENTRY_BEFORE_NEEDED and not _has_offset_entry(evidence, planned - 1)
     ):
         return None
     if not how.asynchronous:
@@ -257,27 +259,27 @@ def entry_before(evidence: Evidence, planned: BatchId, how: Starting) -> BatchId
     return BatchId(max(below)) if below else None
 
 
-def _holds_offsets(evidence: Evidence, batch: int) -> bool:
-    return within(evidence.batches.offset_spans, batch)
+def _has_offset_entry(evidence: Evidence, batch: int) -> bool:
+    return spans_contain(evidence.batches.offset_spans, batch)
 
 
-def of_new_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
+def find_blocked_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartError]:
     """Files that a new batch writes, and cannot where an old checksum lies in their place."""
     for name, log in evidence.source_logs.items():
-        path = f"sources/{name}/{source_log.latest(log) + 1}"
+        path = f"sources/{name}/{source_log.find_latest(log) + 1}"
         if log.of_files and path in evidence.leftover_checksums:
-            yield exceptions.checksum(path, batch, Stage.START)
+            yield exceptions.make_checksum_error(path, batch, Stage.START)
     if f"offsets/{batch}" in evidence.leftover_checksums:
         # The entry itself is moved to its place before its checksum is not.
-        yield exceptions.checksum(f"offsets/{batch}", batch, Stage.PLANNING)
+        yield exceptions.make_checksum_error(f"offsets/{batch}", batch, Stage.PLANNING)
 
 
-def of_commit(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Iterator[StartError]:
+def find_at_commit(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Iterator[StartError]:
     """A commit that is there already, or the checksum of one that was."""
     path = f"commits/{batch}"
     noticed = spark >= COMMITS_NOTICED
-    if noticed and within(evidence.batches.commit_spans, batch):
-        yield exceptions.error(
+    if noticed and spans_contain(evidence.batches.commit_spans, batch):
+        yield exceptions.make_error(
             "CONCURRENT_STREAM_LOG_UPDATE",
             ("SparkException",),
             f"`{path}` is there before the batch has run",
@@ -286,10 +288,10 @@ def of_commit(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> Iterat
             batch=batch,
         )
     if path in evidence.leftover_checksums:
-        yield exceptions.checksum(path, batch, Stage.COMMITTING)
+        yield exceptions.make_checksum_error(path, batch, Stage.COMMITTING)
 
 
-def of_later_batches(
+def find_in_later_batches(
     evidence: Evidence, batch: BatchId, spark: SparkVersion
 ) -> Iterator[StartError]:
     """The same for the batches that come after it."""
@@ -304,5 +306,5 @@ def of_later_batches(
     ]
     for later in range(batch + 1, min(max([last, *marked]), batch + _MOST_WATCHED) + 1):
         if f"offsets/{later}" in evidence.leftover_checksums:
-            yield exceptions.checksum(f"offsets/{later}", BatchId(later), Stage.PLANNING)
-        yield from of_commit(evidence, BatchId(later), spark)
+            yield exceptions.make_checksum_error(f"offsets/{later}", BatchId(later), Stage.PLANNING)
+        yield from find_at_commit(evidence, BatchId(later), spark)

@@ -11,12 +11,12 @@ from holdfast.model.fact import UnreadableFile
 _WHOLE = frozenset({"sources", "state"})
 
 
-def files(evidence: Evidence) -> tuple[UnreadableFile, ...]:
+def find(evidence: Evidence) -> tuple[UnreadableFile, ...]:
     """The files that this look did not read, and folders that cannot be listed."""
-    return tuple(dict.fromkeys(_found(evidence)))
+    return tuple(dict.fromkeys(_find_all(evidence)))
 
 
-def read_at_start(evidence: Evidence, *, continuous: bool) -> Iterator[str]:
+def list_read_at_start(evidence: Evidence, *, continuous: bool) -> Iterator[str]:
     """The entries of the two logs that every start reads; of epochs also what their commits do."""
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if continuous:
@@ -31,21 +31,23 @@ def read_at_start(evidence: Evidence, *, continuous: bool) -> Iterator[str]:
         yield f"commits/{committed}"
 
 
-def _found(evidence: Evidence) -> Iterator[UnreadableFile]:
+def _find_all(evidence: Evidence) -> Iterator[UnreadableFile]:
     yield from evidence.batches.unlisted
-    needed = {"metadata", *read_at_start(evidence, continuous=False)}
+    needed = {"metadata", *list_read_at_start(evidence, continuous=False)}
     if evidence.batches.continuous:
-        needed.update(read_at_start(evidence, continuous=True))
+        needed.update(list_read_at_start(evidence, continuous=True))
     for one in evidence.unreadable:
-        if one.path in _WHOLE or (one.unseen and (one.path in needed or _part(one, evidence))):
+        if one.path in _WHOLE or (
+            one.is_unread and (one.path in needed or _is_part(one, evidence))
+        ):
             yield one
     for log in evidence.source_logs.values():
-        yield from (one for one in log.damaged if one.unseen)
+        yield from (one for one in log.damaged if one.is_unread)
     for operator in evidence.operators:
         yield from operator.unlisted
 
 
-def _part(one: UnreadableFile, evidence: Evidence) -> bool:
+def _is_part(one: UnreadableFile, evidence: Evidence) -> bool:
     """Whether it belongs to a source or an operator of the query, and is not just put there."""
     whole, _, rest = one.path.partition("/")
     name = rest.partition("/")[0]

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.evidence import BatchDetail, Committed
+from holdfast.model.evidence import BatchDetail, BatchStatus
 from holdfast.model.json import Json
 from holdfast.report import document, redact
 from holdfast.report.terminal import text
 from holdfast.report.terminal.text import Line, Part, Style
 
 
-def lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
+def to_lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
     """The lines of the report, without secrets."""
-    return text.clean(_lines(detail, compared=compared))
+    return text.clean(_make_lines(detail, compared=compared))
 
 
-def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
+def to_json(detail: BatchDetail, location: str, *, compared: bool) -> Json:
     """The same for programs."""
     return redact.value(
         {
@@ -23,18 +23,18 @@ def of(detail: BatchDetail, location: str, *, compared: bool) -> Json:
             "compared": compared,
             "after": detail.after,
             "batch": detail.batch,
-            "committed": detail.standing in (Committed.YES, Committed.UNLOGGED),
-            "sources": [document.source(one) for one in detail.sources],
+            "committed": detail.standing in (BatchStatus.YES, BatchStatus.UNLOGGED),
+            "sources": [document.source_to_json(one) for one in detail.sources],
             "settings_changed": {
                 key: {"from": redact.setting(key, old), "to": redact.setting(key, new)}
                 for key, (old, new) in detail.settings_changed.items()
             },
-            "unreadable": [document.unreadable(one) for one in detail.unreadable],
+            "unreadable": [document.unreadable_to_json(one) for one in detail.unreadable],
         }
     )
 
 
-def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
+def _make_lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
     standing = Part(detail.standing.value, text.STANDINGS[detail.standing])
     itself = compared and detail.after == detail.batch
     if itself:
@@ -52,8 +52,8 @@ def _lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
         yield (Part(f"  {one.path}: {one.reason}", Style.BAD),)
     for source in () if itself else detail.sources:
         yield ()
-        yield from text.of_source(source, every=True)
+        yield from text.format_source(source, every=True)
     if detail.settings_changed:
         yield ()
         yield (Part("Settings that changed", Style.HEAD),)
-        yield from text.settings_changed(detail.settings_changed)
+        yield from text.format_settings_changed(detail.settings_changed)

@@ -6,7 +6,7 @@ from holdfast.model.finding import Check, Finding, Judgement, Severity
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import redact, words
-from holdfast.report.diagnosis import JUDGED, finding
+from holdfast.report.diagnosis import JUDGEMENT_STYLES, finding_to_json
 from holdfast.report.terminal.text import Line, Part, Style, clean
 
 FORMAT = 1
@@ -28,32 +28,33 @@ _SENTENCES = {
 _LONGEST = 300
 
 
-def worst(checks: Sequence[Check]) -> Judgement:
+def find_worst(checks: Sequence[Check]) -> Judgement:
     """The verdict over several jobs."""
     found = {one.judgement for one in checks}
     return next((one for one in _WORST if one in found), Judgement.SAFE)
 
 
-def of(checks: Sequence[Check]) -> Json:
+def to_json(checks: Sequence[Check]) -> Json:
     """All checks, without secrets."""
     return redact.value(
         {
             "format": FORMAT,
             "holdfast_version": VERSION,
-            "verdict": worst(checks).value,
-            "jobs": [_job(one) for one in checks],
+            "verdict": find_worst(checks).value,
+            "jobs": [_job_to_json(one) for one in checks],
         }
     )
 
 
-def _job(shown: Check) -> Json:
+def _job_to_json(shown: Check) -> Json:
     return {
         "job": shown.job,
         "location": shown.location,
         "verdict": shown.judgement.value,
         "first_start": shown.first_start,
         "changes": [
-            {**finding(one), "verdict": _VERDICTS[one.severity].value} for one in shown.findings
+            {**finding_to_json(one), "verdict": _VERDICTS[one.severity].value}
+            for one in shown.findings
         ],
         "not_assessed": [
             {"question": one.question, "reason": one.reason} for one in shown.not_assessed
@@ -61,23 +62,23 @@ def _job(shown: Check) -> Json:
     }
 
 
-def lines(checks: Sequence[Check]) -> Iterator[Line]:
+def to_lines(checks: Sequence[Check]) -> Iterator[Line]:
     """Every line for people, without secrets."""
     for index, check in enumerate(checks):
         if index:
             yield ()
-        yield from clean(_lines(check))
+        yield from clean(_make_lines(check))
 
 
-def _lines(check: Check) -> Iterator[Line]:
+def _make_lines(check: Check) -> Iterator[Line]:
     judged = check.judgement
     told = "has no checkpoint yet: first start" if check.first_start else _SENTENCES[judged]
-    count = f"; {words.plural(len(check.findings), 'change')}" if check.findings else ""
-    yield (Part(f"{judged.value}: {check.job} {told}{count}", JUDGED[judged]),)
+    count = f"; {words.pluralize(len(check.findings), 'change')}" if check.findings else ""
+    yield (Part(f"{judged.value}: {check.job} {told}{count}", JUDGEMENT_STYLES[judged]),)
     yield (Part(f"  {check.location}", Style.DIM),)
     for one in check.findings:
         yield ()
-        yield from _change(one)
+        yield from _format_change(one)
     if check.not_assessed:
         yield ()
         yield (Part("Not assessed", Style.HEAD),)
@@ -85,19 +86,19 @@ def _lines(check: Check) -> Iterator[Line]:
             yield (Part(f"  {question.question}"), Part(f"  {question.reason}", Style.DIM))
 
 
-def _change(shown: Finding) -> Iterator[Line]:
+def _format_change(shown: Finding) -> Iterator[Line]:
     verdict = _VERDICTS[shown.severity]
     yield (
-        Part(f"{verdict.value:<11}", JUDGED[verdict]),
+        Part(f"{verdict.value:<11}", JUDGEMENT_STYLES[verdict]),
         Part(shown.code.value, Style.HEAD),
         Part(f"  {shown.text}"),
     )
     for clue in shown.clues:
-        yield (Part(f"           - {_short(clue.expected)}"), Part(f"  {clue.file}", Style.DIM))
-        yield (Part(f"           + {_short(clue.found)}"),)
+        yield (Part(f"           - {_shorten(clue.expected)}"), Part(f"  {clue.file}", Style.DIM))
+        yield (Part(f"           + {_shorten(clue.found)}"),)
     for remedy in shown.remedies:
         yield (Part(f"           → {remedy}"),)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -24,16 +24,16 @@ _LONGEST = 300
 _KEPT_LINES, _KEPT_LETTERS = 20, 4000
 
 
-def line(error: str) -> str:
+def extract(error: str) -> str:
     """The line, without secrets; the first one where there is no traceback of Python."""
     lines = error.splitlines()
-    told = _by_python(lines) or next((one.strip() for one in lines if one.strip()), "")
+    told = _find_python_line(lines) or next((one.strip() for one in lines if one.strip()), "")
     # A secret that is cut cannot always be told from other text.
-    shown = redact.shown(told)
+    shown = redact.for_display(told)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
-def shortened(error: str) -> str:
+def shorten(error: str) -> str:
     """The first lines of a long error, and the one that says what went wrong if it is later.
 
     Without secrets: it is stored.
@@ -41,11 +41,11 @@ def shortened(error: str) -> str:
     # Before it is cut: half of a secret cannot always be told from other text.
     error = redact.text(error)
     kept = "\n".join(error.splitlines()[:_KEPT_LINES])[:_KEPT_LETTERS]
-    told = line(error)
-    return kept if line(kept) == told else f"{kept}\n…\n{_TRACEBACK}\n{told}"
+    told = extract(error)
+    return kept if extract(kept) == told else f"{kept}\n…\n{_TRACEBACK}\n{told}"
 
 
-def _by_python(lines: list[str]) -> str:
+def _find_python_line(lines: list[str]) -> str:
     """What stands behind the frames of the last traceback, which are indented."""
     begun = max((at for at, one in enumerate(lines) if _TRACEBACK in one), default=None)
     if begun is None:

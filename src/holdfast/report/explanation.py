@@ -7,7 +7,7 @@ from holdfast.model.finding import Code
 from holdfast.report.terminal.text import Line, Part, Style
 
 
-def lines(code: Code, shown: Explanation) -> Iterator[Line]:
+def to_lines(code: Code, shown: Explanation) -> Iterator[Line]:
     """One code, for people."""
     yield (Part(code.value, Style.HEAD),)
     yield (Part(shown.meaning),)
@@ -19,7 +19,7 @@ def lines(code: Code, shown: Explanation) -> Iterator[Line]:
     yield (Part("What cures it  ", Style.HEAD), Part(shown.cures))
 
 
-def section(code: Code, shown: Explanation) -> Iterator[str]:
+def to_markdown(code: Code, shown: Explanation) -> Iterator[str]:
     """One code, in Markdown."""
     yield f"## {code.value}"
     yield ""

@@ -6,7 +6,7 @@ from holdfast.model.evidence import CheckpointRow, Checkpoints
 from holdfast.model.fact import Known
 from holdfast.model.json import Json
 from holdfast.report import document, redact, words
-from holdfast.report.markdown import code, in_table, prose
+from holdfast.report.markdown import escape_cell, format_code, format_prose
 from holdfast.report.terminal import columns
 from holdfast.report.terminal.text import LEVELS, Line, Part, Style
 
@@ -14,84 +14,88 @@ _MOST = 20
 _MORE = "Not searched, and may hold more"
 
 
-def lines(found: Checkpoints, base: str) -> Iterator[Line]:
+def to_lines(found: Checkpoints, base: str) -> Iterator[Line]:
     """One line a checkpoint: where, which query, how far, how it stands."""
     rows = found.rows
     yield (
-        Part(words.plural(len(rows), "checkpoint"), Style.HEAD),
-        Part(f" below {redact.shown(base)}"),
+        Part(words.pluralize(len(rows), "checkpoint"), Style.HEAD),
+        Part(f" below {redact.for_display(base)}"),
     )
-    names = [redact.shown(_name(row, base)) for row in rows]
-    width = max(columns.width(name) for name in ("checkpoint", *names))
+    names = [redact.for_display(_shorten_location(row, base)) for row in rows]
+    width = max(columns.measure(name) for name in ("checkpoint", *names))
     head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
         yield (
-            Part(f"  {columns.left(name, width)}  {_query(row):<36}  "),
-            Part(f"{words.moment(row.changed_ms):<19}  ", Style.DIM),
-            Part(redact.shown(row.verdict.text), LEVELS[row.verdict.level]),
+            Part(f"  {columns.align_left(name, width)}  {_format_query_id(row):<36}  "),
+            Part(f"{words.format_time(row.changed_ms):<19}  ", Style.DIM),
+            Part(redact.for_display(row.verdict.text), LEVELS[row.verdict.level]),
         )
     if found.unreadable:
         yield (Part(_MORE, Style.HEAD),)
         for one in found.unreadable[:_MOST]:
-            yield (Part(redact.shown(f"  {one.path}: {one.reason}"), Style.CAREFUL),)
+            yield (Part(redact.for_display(f"  {one.path}: {one.reason}"), Style.CAREFUL),)
         if len(found.unreadable) > _MOST:
             yield (Part(f"  and {len(found.unreadable) - _MOST:,} more", Style.DIM),)
 
 
-def of(found: Checkpoints, base: str) -> Json:
+def to_json(found: Checkpoints, base: str) -> Json:
     """The same for programs."""
     return redact.value(
         {
             "format": document.FORMAT,
             "location": base,
-            "checkpoints": [_row(row) for row in found.rows],
-            "unreadable": [document.unreadable(one) for one in found.unreadable],
+            "checkpoints": [_row_to_json(row) for row in found.rows],
+            "unreadable": [document.unreadable_to_json(one) for one in found.unreadable],
         }
     )
 
 
-def markdown(found: Checkpoints, base: str) -> str:
+def to_markdown(found: Checkpoints, base: str) -> str:
     """The same as a table for a ticket."""
     rows = found.rows
     lines = [
-        f"# {words.plural(len(rows), 'checkpoint')} below {code(base)}",
+        f"# {words.pluralize(len(rows), 'checkpoint')} below {format_code(base)}",
         "",
         "| checkpoint | query id | changed (UTC) | standing |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| {in_table(code(_name(row, base)))} | `{_query(row)}` | {words.moment(row.changed_ms)} |"
-        f" {in_table(prose(row.verdict.text))} |"
+        f"| {escape_cell(format_code(_shorten_location(row, base)))} | `{_format_query_id(row)}`"
+        f" | {words.format_time(row.changed_ms)} |"
+        f" {escape_cell(format_prose(row.verdict.text))} |"
         for row in rows
     ]
     if found.unreadable:
         lines += ["", _MORE, ""]
-        lines += [f"- {code(one.path)}: {prose(one.reason)}" for one in found.unreadable[:_MOST]]
+        lines += [
+            f"- {format_code(one.path)}: {format_prose(one.reason)}"
+            for one in found.unreadable[:_MOST]
+        ]
         left = len(found.unreadable) - _MOST
         lines += [f"- and {left:,} more"] if left > 0 else []
     return "\n".join(lines)
 
 
-def _row(row: CheckpointRow) -> Json:
+def _row_to_json(row: CheckpointRow) -> Json:
     return {
         "location": row.location,
-        "query_id": document.fact(row.query_id, str),
+        "query_id": document.fact_to_json(row.query_id, str),
         "batches": {
             "first": row.batches.first,
             "last_planned": row.batches.last_planned,
             "last_committed": row.batches.last_committed,
             "pending": list(row.batches.pending),
-            "unlisted": [document.unreadable(one) for one in row.batches.unlisted],
+            "unlisted": [document.unreadable_to_json(one) for one in row.batches.unlisted],
         },
-        "changed_at": words.instant(row.changed_ms),
+        "changed_at": words.format_iso_time(row.changed_ms),
         "verdict": {"level": row.verdict.level.value, "text": row.verdict.text},
     }
 
 
-def _name(row: CheckpointRow, base: str) -> str:
+def _shorten_location(row: CheckpointRow, base: str) -> str:
     return row.location.removeprefix(base).lstrip("/") or row.location
 
 
-def _query(row: CheckpointRow) -> str:
+def _format_query_id(row: CheckpointRow) -> str:
     return row.query_id.value if isinstance(row.query_id, Known) else "-"

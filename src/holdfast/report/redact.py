@@ -48,13 +48,13 @@ _HARMLESS = re.compile(
 # What stands between a name and its value, and what a value begins with where it is no bare word.
 # A text of Python may have letters in front of its quote.
 _LETTERS = r"""(?:[rbfuRBFU]{1,2}(?=\\*["']))?"""
-_GIVEN = re.compile(rf"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*{_LETTERS}""")
+_SEPARATOR = re.compile(rf"""(?P<quote>\\*["']?)\s*(?:[=:]|->)\s*{_LETTERS}""")
 # Where code is shown, as in a traceback, both are arguments of a call; in SQL only a blank stands
 # between a password and its text.
 _CALL = re.compile(r"""\(\s{0,4}\\{0,4}["']\Z""")
 _ARGUMENT = re.compile(rf"""(?P<quote>\\*["'])\s*,\s*{_LETTERS}(?=\\*["'])""")
 _PASSWORD = re.compile(r"(?i)(?:pass(?:word|wd|phrase)|pwd)\Z")
-_SAID = re.compile(r"""(?P<quote>)[ \t]+(?=\\*["'])""")
+_SQL_SEPARATOR = re.compile(r"""(?P<quote>)[ \t]+(?=\\*["'])""")
 # On a command line a blank stands between them, and no dash in front of the value. What goes on in
 # words tells of the option.
 _OPTION = re.compile(
@@ -81,7 +81,7 @@ _TYPE = re.compile(
     r"void|variant)(?=[,>)\s]|$)|(?:struct|array|map)<|(?:decimal|char|varchar)\("
 )
 # Nor is what is said of a path: `/lake/tokens: permission denied`.
-_TOLD = re.compile(r": +[A-Za-z]+ [A-Za-z]")
+_PATH_MESSAGE = re.compile(r": +[A-Za-z]+ [A-Za-z]")
 _AFTER = re.compile(r"""(?:[\s):,.;][^"'{}\[\]\\]*)?""")
 _WORDS = frozenset({"null", "true", "false", "…"})
 # A topic may be called as a secret is. What it holds are partitions and their offsets.
@@ -156,26 +156,26 @@ def text(shown: str) -> str:
         return shown
     for look in _LOOKS:
         shown = look.sub(REDACTED, shown)
-    shown = without_user(shown)
-    shown = "".join(_without_users(shown, _CUT_USER_INFO, f"://{REDACTED}"))
-    return "".join(_without_values(shown))
+    shown = url_users(shown)
+    shown = "".join(_remove_users(shown, _CUT_USER_INFO, f"://{REDACTED}"))
+    return "".join(_remove_values(shown))
 
 
-def without_user(shown: str) -> str:
+def url_users(shown: str) -> str:
     """A text whose URLs name no user, and so no password."""
-    return "".join(_without_users(shown, _USER_INFO, f"://{REDACTED}@"))
+    return "".join(_remove_users(shown, _USER_INFO, f"://{REDACTED}@"))
 
 
-def shown(given: str) -> str:
+def for_display(given: str) -> str:
     """A text for people: without secrets, and with nothing in it that a terminal would obey."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text(given))
 
 
-def _without_users(shown: str, pattern: re.Pattern[str], instead: str) -> Iterator[str]:
+def _remove_users(shown: str, pattern: re.Pattern[str], instead: str) -> Iterator[str]:
     """The user parts of URLs replaced; an `@` behind the text that a URL stands in is not its."""
     done = at = 0
     while found := pattern.search(shown, at):
-        at = _url_end(found)
+        at = _find_url_end(found)
         inside = found if at == found.end() else pattern.match(shown, found.start(), at)
         if inside:
             yield shown[done : inside.start()]
@@ -184,7 +184,7 @@ def _without_users(shown: str, pattern: re.Pattern[str], instead: str) -> Iterat
     yield shown[done:]
 
 
-def _url_end(found: re.Match[str]) -> int:
+def _find_url_end(found: re.Match[str]) -> int:
     """Where the URL ends: with what was found, or at the quote that closes the text with it.
 
     A password may hold quotes. One closes the text only where one with at least as many backslashes
@@ -193,7 +193,7 @@ def _url_end(found: re.Match[str]) -> int:
     before: dict[str, int] = {}
     for quote in _CLOSING.finditer(found.string, found.start(), found.end()):
         if quote[2] not in before:
-            before[quote[2]] = _slashes(
+            before[quote[2]] = _count_slashes(
                 found.string, found.string.rfind(quote[2], 0, found.start())
             )
         if before[quote[2]] >= len(quote[1]):
@@ -201,7 +201,7 @@ def _url_end(found: re.Match[str]) -> int:
     return found.end()
 
 
-def _slashes(shown: str, at: int) -> int:
+def _count_slashes(shown: str, at: int) -> int:
     """How many backslashes stand in front of a place; fewer than none, where there is none."""
     if at < 0:
         return -1
@@ -209,7 +209,7 @@ def _slashes(shown: str, at: int) -> int:
     return len(before) - len(before.rstrip("\\"))
 
 
-def _without_values(shown: str) -> Iterator[str]:
+def _remove_values(shown: str) -> Iterator[str]:
     """Names are found first and their values after them: linear, however long the text is."""
     done = looked = 0
     for found in _SECRET_NAME.finditer(shown):
@@ -221,11 +221,11 @@ def _without_values(shown: str) -> Iterator[str]:
         while _LETTER.match(shown, end):
             end += 1
         looked = end
-        given = _given(shown, start, end)
+        given = _find_separator(shown, start, end)
         if given is None or not is_secret(shown[start:end]):
             continue
         in_path = given[0] == "=" and shown[start - 1 : start] == "/"
-        stop, quote = _value(shown, given, _FOLDER if in_path else _BARE)
+        stop, quote = _find_value_end(shown, given, _FOLDER if in_path else _BARE)
         if stop == given.end():
             continue
         yield shown[done : given.end()]
@@ -234,21 +234,21 @@ def _without_values(shown: str) -> Iterator[str]:
     yield shown[done:]
 
 
-def _given(shown: str, start: int, end: int) -> re.Match[str] | None:
+def _find_separator(shown: str, start: int, end: int) -> re.Match[str] | None:
     """What stands between a name and its value, or nothing where no value follows."""
-    if shown[start - 1 : start] == "/" and _TOLD.match(shown, end):
+    if shown[start - 1 : start] == "/" and _PATH_MESSAGE.match(shown, end):
         return None
-    found = _GIVEN.match(shown, end)
+    found = _SEPARATOR.match(shown, end)
     if found is None and shown[start] == "-":
         found = _OPTION.match(shown, end)
     if found is None and _CALL.search(shown, max(0, start - 10), start):
         found = _ARGUMENT.match(shown, end)
     if found is None and _PASSWORD.search(shown, start, end):
-        found = _SAID.match(shown, end)
+        found = _SQL_SEPARATOR.match(shown, end)
     return found
 
 
-def _value(shown: str, given: re.Match[str], word: re.Pattern[str]) -> tuple[int, str]:
+def _find_value_end(shown: str, given: re.Match[str], word: re.Pattern[str]) -> tuple[int, str]:
     """Where the value of a name ends, and the quotes for what takes its place.
 
     It ends where it began where there is nothing to take out.
@@ -256,21 +256,21 @@ def _value(shown: str, given: re.Match[str], word: re.Pattern[str]) -> tuple[int
     at = given.end()
     opened = _QUOTE.match(shown, at)
     if opened:
-        stop = _text_end(shown, opened)
+        stop = _find_text_end(shown, opened)
         nothing = shown[opened.end() : stop] in (opened[0], REDACTED + opened[0])
         return (at if nothing else stop), opened[0]
     if shown[at : at + 1] in ("{", "[") or _TUPLE.match(shown, at):
-        stop = _nested_end(shown, at)
+        stop = _find_nested_end(shown, at)
         return (at if _OFFSETS.fullmatch(shown, at, stop) else stop), given["quote"]
     bare = word.match(shown, at)
     if not given["quote"] and ":" in given[0] and _TYPE.match(shown, at):
         return at, ""
     if bare is None or bare[0] in _WORDS or bare[0] == REDACTED:
         return at, ""
-    return _credentials_end(shown, given, bare), given["quote"]
+    return _find_credentials_end(shown, given, bare), given["quote"]
 
 
-def _credentials_end(shown: str, given: re.Match[str], bare: re.Match[str]) -> int:
+def _find_credentials_end(shown: str, given: re.Match[str], bare: re.Match[str]) -> int:
     """Where a bare value ends: of a header of a request the word is only the scheme."""
     name = shown[max(0, given.start() - len(_HEADER)) : given.start()]
     if name.lower() == _HEADER and _SCHEME.fullmatch(bare[0]):
@@ -279,7 +279,7 @@ def _credentials_end(shown: str, given: re.Match[str], bare: re.Match[str]) -> i
     return bare.end()
 
 
-def _text_end(shown: str, opened: re.Match[str]) -> int:
+def _find_text_end(shown: str, opened: re.Match[str]) -> int:
     """The end of a text in quotes, which may be a text inside of another one, or cut.
 
     A quote closes the text that one with as many backslashes has opened. With more it is part of
@@ -293,25 +293,25 @@ def _text_end(shown: str, opened: re.Match[str]) -> int:
             return found.start()
         if len(found[1]) % (2 * depth + 2) == depth:
             return found.end()
-    return _cut_end(shown, opened.end())
+    return _find_cut_end(shown, opened.end())
 
 
-def _nested_end(shown: str, at: int) -> int:
+def _find_nested_end(shown: str, at: int) -> int:
     """The end of an object, a list or a tuple, which may be cut."""
     depth, position = 0, at
     mark = _TUPLE_MARK if shown[at] == "(" else _MARK
     while found := mark.search(shown, position):
         position = found.end()
         if found[2]:
-            position = _text_end(shown, found)
+            position = _find_text_end(shown, found)
             continue
         depth += 1 if found[0] in "{[(" else -1
         if depth == 0:
             return position
-    return _cut_end(shown, at)
+    return _find_cut_end(shown, at)
 
 
-def _cut_end(shown: str, at: int) -> int:
+def _find_cut_end(shown: str, at: int) -> int:
     """Where a value ends that is nowhere closed: with the text, or the backticks around it.
 
     The value may hold a backtick itself, so that only one is taken for the end that closes another
@@ -327,37 +327,37 @@ def value(shown: Json) -> Json:
     if isinstance(shown, str):
         return text(shown)
     if isinstance(shown, Mapping):
-        return {_key(key): _member(key, one) for key, one in shown.items()}
+        return {_redact_key(key): _redact_member(key, one) for key, one in shown.items()}
     if isinstance(shown, Sequence):
         return [value(one) for one in shown]
     return shown
 
 
 @lru_cache(maxsize=1024)
-def _key(name: str) -> str:
+def _redact_key(name: str) -> str:
     """The same few names stand in every row of a long report."""
     return text(name)
 
 
-def _member(name: str, shown: Json) -> Json:
-    return _hidden(shown) if is_secret(name) else value(shown)
+def _redact_member(name: str, shown: Json) -> Json:
+    return _hide(shown) if is_secret(name) else value(shown)
 
 
-def _counts(shown: Json) -> bool:
+def _has_only_offsets(shown: Json) -> bool:
     """Whether these are partitions and their offsets, of a topic that is called as a secret is."""
     return isinstance(shown, Mapping) and all(
         name.isdecimal() and isinstance(one, int) for name, one in shown.items()
     )
 
 
-def _hidden(shown: Json) -> Json:
+def _hide(shown: Json) -> Json:
     """What is below the name of a secret: its shape, and nothing that it holds."""
-    if _counts(shown):
+    if _has_only_offsets(shown):
         return shown
     if isinstance(shown, Mapping):
-        return {_key(key): _hidden(one) for key, one in shown.items()}
+        return {_redact_key(key): _hide(one) for key, one in shown.items()}
     if isinstance(shown, Sequence) and not isinstance(shown, str):
-        return [_hidden(one) for one in shown]
+        return [_hide(one) for one in shown]
     return shown if shown is None or isinstance(shown, bool) or shown == "" else REDACTED
 
 

@@ -1,7 +1,7 @@
 """A start that is predicted to fail -> one sentence: when it fails, and why."""
 
 from holdfast.model.fact import Unknown
-from holdfast.model.restart import Restart, Runs, Stage, StartError
+from holdfast.model.restart import Restart, RunForecast, Stage, StartError
 
 STAGES = {
     Stage.START: "before anything is written",
@@ -12,16 +12,16 @@ STAGES = {
 }
 
 
-def told(error: StartError) -> str:
+def describe(error: StartError) -> str:
     """When it fails, why, and what would make it succeed all the same."""
     unless = f", unless {error.unless}" if error.unless else ""
     return f"{STAGES[error.stage]}: {error.reason}{unless}"
 
 
-def sentence(start: str, restart: Restart, error: StartError) -> str:
+def format_sentence(start: str, restart: Restart, error: StartError) -> str:
     """How a start fails; `start` is what it is called."""
-    when = told(error)
+    when = describe(error)
     if isinstance(error.batch, Unknown):
         return f"{start} fails {when}"
-    waits = ", as soon as there is data," if restart.runs is Runs.IF_THERE_IS_DATA else ""
+    waits = ", as soon as there is data," if restart.runs is RunForecast.IF_THERE_IS_DATA else ""
     return f"{start}{waits} fails at batch {error.batch}, {when}"

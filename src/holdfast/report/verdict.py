@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.model.evidence import Batches, CheckpointRow, Evidence
 from holdfast.model.fact import Absent, UnreadableFile
-from holdfast.model.ids import within
+from holdfast.model.ids import spans_contain
 from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
@@ -18,58 +18,58 @@ from holdfast.report import start_failure
 from holdfast.spark import version
 
 
-def of(evidence: Evidence) -> Verdict:
+def judge(evidence: Evidence) -> Verdict:
     """How the checkpoint stands."""
     opened = [one.kind for one in evidence.sources if one.open_ended]
-    standing = of_batches(
+    standing = judge_batches(
         evidence.batches,
         open_ended=opened[0] if opened else "",
         writes_nothing=empty_batch.writes_nothing(evidence),
     )
     if standing.level is Level.BAD:
         return standing
-    failure = _failure(evidence)
-    notes = [*_unidentified(evidence), *_half_emptied(evidence), *_unread(evidence)]
+    failure = _find_failure(evidence)
+    notes = [*_note_lost_query_id(evidence), *_note_half_emptied(evidence), *_note_unread(evidence)]
     if failure is None:
-        return _careful(standing, notes)
+        return _add_notes(standing, notes)
     fails, error = failure
     wrote = evidence.spark_versions
     if isinstance(wrote, Runtime):
         unsaid = f"of a start of {wrote.name}, which wrote it, nothing is predicted"
-        return _careful(standing, [fails, unsaid, *notes])
+        return _add_notes(standing, [fails, unsaid, *notes])
     if error.unless:
-        return _careful(standing, [fails, *notes])
-    return _bad(f"{standing.text}; but {fails}")
+        return _add_notes(standing, [fails, *notes])
+    return _make_bad(f"{standing.text}; but {fails}")
 
 
-def row(evidence: Evidence) -> CheckpointRow:
+def make_row(evidence: Evidence) -> CheckpointRow:
     """One checkpoint among others: of the evidence, what fits into a line."""
     return CheckpointRow(
         location=evidence.location.value,
         query_id=evidence.query_id,
         batches=evidence.batches,
         changed_ms=evidence.changed_ms,
-        verdict=of(evidence),
+        verdict=judge(evidence),
     )
 
 
-def _careful(standing: Verdict, notes: Sequence[str]) -> Verdict:
+def _add_notes(standing: Verdict, notes: Sequence[str]) -> Verdict:
     if not notes:
         return standing
     return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *notes)))
 
 
-def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
+def _find_failure(evidence: Evidence) -> tuple[str, StartError] | None:
     """How a start fails, if it does; of a gap the standing says what can be said.
 
     Where the version is unknown, a start with any of the possible versions counts.
     """
-    starts = restart.candidates(evidence, None, asynchronous=False)
+    starts = restart.list_candidates(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
-    gap = planned and not within(evidence.batches.offset_spans, planned - 1)
+    gap = planned and not spans_contain(evidence.batches.offset_spans, planned - 1)
     if gap and not starts[0].continuous:
         return None
-    every = [restart.predicted(evidence, how) for how in starts]
+    every = [restart.predict(evidence, how) for how in starts]
     failed = [(one, one.error) for one in every if one.error is not None]
     if not failed:
         return None
@@ -78,19 +78,19 @@ def _failure(evidence: Evidence) -> tuple[str, StartError] | None:
     named = (
         f"{predicted.starting.spark}"
         if len(sparks) == len(starts)
-        else version.spelled(sorted(sparks))
+        else version.format_versions(sorted(sparks))
     )
     whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
-    return start_failure.sentence(f"a start of {whose} {named}", predicted, error), error
+    return start_failure.format_sentence(f"a start of {whose} {named}", predicted, error), error
 
 
-def _unidentified(evidence: Evidence) -> Iterator[str]:
+def _note_lost_query_id(evidence: Evidence) -> Iterator[str]:
     """A query that has lost its id goes on under another, up to Spark 4.1."""
     if isinstance(evidence.query_id, Absent) and evidence.batches.last_planned is not None:
         yield evidence.query_id.reason
 
 
-def _half_emptied(evidence: Evidence) -> Iterator[str]:
+def _note_half_emptied(evidence: Evidence) -> Iterator[str]:
     """A source keeps something only when a batch is planned, or is about to be."""
     batches = evidence.batches
     begun = batches.last_planned is not None or batches.last_committed is not None
@@ -98,7 +98,7 @@ def _half_emptied(evidence: Evidence) -> Iterator[str]:
         yield f"`sources/{min(evidence.source_logs)}` has what a source kept of a start"
 
 
-def _unread(evidence: Evidence) -> list[str]:
+def _note_unread(evidence: Evidence) -> list[str]:
     """What the standing may lack, in words; what it names itself is not said twice."""
     hidden = {one.path for one in evidence.batches.unlisted}
     named = [one for one in evidence.unreadable if not one.outside and one.path not in hidden]
@@ -117,7 +117,9 @@ def _unread(evidence: Evidence) -> list[str]:
     return told
 
 
-def of_batches(batches: Batches, *, open_ended: str = "", writes_nothing: bool = False) -> Verdict:
+def judge_batches(
+    batches: Batches, *, open_ended: str = "", writes_nothing: bool = False
+) -> Verdict:
     """How the checkpoint stands, by the names in its two logs alone.
 
     `open_ended` is the kind of a source, if there is one, that logs no end of a batch.
@@ -125,19 +127,19 @@ def of_batches(batches: Batches, *, open_ended: str = "", writes_nothing: bool =
     """
     planned, committed = batches.last_planned, batches.last_committed
     if batches.unlisted:
-        return _of_unlisted(batches, batches.unlisted[0])
+        return _judge_unlisted(batches, batches.unlisted[0])
     if planned is None:
         if committed is None:
             return Verdict(
                 level=Level.GOOD,
                 text="no batch is planned: it has not begun, or its logs were deleted",
             )
-        return _bad(
+        return _make_bad(
             f"commits up to batch {committed} and no offset entry: Spark cannot go on from here"
         )
     if batches.continuous:
-        return _of_epochs(batches, planned)
-    standing = _of_planned(batches, planned, open_ended)
+        return _judge_epochs(batches, planned)
+    standing = _judge_planned(batches, planned, open_ended)
     if writes_nothing and list(batches.pending) == [planned] and standing.level is Level.CAREFUL:
         return Verdict(
             level=Level.GOOD,
@@ -147,24 +149,24 @@ def of_batches(batches: Batches, *, open_ended: str = "", writes_nothing: bool =
     return standing
 
 
-def _of_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
+def _judge_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
     committed = batches.last_committed
     if committed is not None and committed > planned:
-        return _bad(
+        return _make_bad(
             f"batch {committed} is committed, but the offset log ends at {planned}: a restart runs"
             f" batch {planned} again, writes it to the sink, and from Spark 3.1 on then fails"
         )
-    if planned > 0 and not within(batches.offset_spans, planned - 1):
-        return _of_gap(batches, planned)
+    if planned > 0 and not spans_contain(batches.offset_spans, planned - 1):
+        return _judge_gap(batches, planned)
     again = (
         f"again from where it began, to what {open_ended} holds then"
         if open_ended
         else "again over the same range"
     )
-    return _of_pending(batches, planned, again)
+    return _judge_pending(batches, planned, again)
 
 
-def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
+def _judge_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
     """A log whose names cannot be had: what the other one says is half of it."""
     seen = ""
     if batches.last_planned is not None:
@@ -177,11 +179,11 @@ def _of_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
     )
 
 
-def _of_epochs(batches: Batches, planned: int) -> Verdict:
+def _judge_epochs(batches: Batches, planned: int) -> Verdict:
     """Continuous mode: where the last committed epoch ended is all that a restart asks for."""
     committed, pending = batches.last_committed, batches.pending
-    if committed is not None and not within(batches.offset_spans, committed):
-        return _bad(
+    if committed is not None and not spans_contain(batches.offset_spans, committed):
+        return _make_bad(
             f"epoch {committed} of continuous mode is committed, and `offsets/{committed}` is"
             " missing: a restart fails"
         )
@@ -203,19 +205,19 @@ def _of_epochs(batches: Batches, planned: int) -> Verdict:
     return Verdict(level=Level.CAREFUL, text=text)
 
 
-def _of_gap(batches: Batches, planned: int) -> Verdict:
+def _judge_gap(batches: Batches, planned: int) -> Verdict:
     """The entry before the last is missing, which only asynchronous progress tracking can bear."""
     missing = f"offset entry {planned - 1} is missing beside entry {planned}"
-    if batches.last_committed == planned and not within(batches.commit_spans, planned - 1):
+    if batches.last_committed == planned and not spans_contain(batches.commit_spans, planned - 1):
         text = (
             f"at rest: batch {planned} is committed; {missing}, as asynchronous progress tracking"
             " leaves it, and without that a restart fails"
         )
         return Verdict(level=Level.CAREFUL, text=text)
-    return _bad(f"{missing}: a restart fails, unless the query tracks progress asynchronously")
+    return _make_bad(f"{missing}: a restart fails, unless the query tracks progress asynchronously")
 
 
-def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:
+def _judge_pending(batches: Batches, planned: int, again: str) -> Verdict:
     if not batches.pending:
         return Verdict(
             level=Level.GOOD, text=f"at rest: batch {planned} is committed, nothing is pending"
@@ -242,5 +244,5 @@ def _of_pending(batches: Batches, planned: int, again: str) -> Verdict:
     return Verdict(level=Level.CAREFUL, text=text)
 
 
-def _bad(text: str) -> Verdict:
+def _make_bad(text: str) -> Verdict:
     return Verdict(level=Level.BAD, text=text)

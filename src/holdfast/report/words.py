@@ -12,7 +12,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _LATEST_MS = 253_402_300_799_000
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes, with three digits at most."""
     amount, unit = float(count), 0
     while amount >= _STEP and unit < len(_UNITS) - 1:
@@ -20,21 +20,21 @@ def size(count: int) -> str:
     return f"{count} B" if unit == 0 else f"{amount:.3g} {_UNITS[unit]}"
 
 
-def moment(at_ms: int | Unknown) -> str:
+def format_time(at_ms: int | Unknown) -> str:
     """A time, to the second, in UTC."""
     if isinstance(at_ms, Unknown) or not 0 < at_ms < _LATEST_MS:
         return "-"
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def instant(at_ms: int | Unknown) -> str | None:
+def format_iso_time(at_ms: int | Unknown) -> str | None:
     """A time as ISO 8601 with milliseconds, or nothing."""
     if isinstance(at_ms, Unknown) or not 0 < at_ms < _LATEST_MS:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def duration(ms: float) -> str:
+def format_duration(ms: float) -> str:
     """A duration in its largest sensible unit."""
     seconds = ms / 1000
     if seconds < 1:
@@ -46,17 +46,17 @@ def duration(ms: float) -> str:
     return f"{seconds / _HOUR:.3g} h" if seconds < _DAY else f"{seconds / _DAY:.3g} days"
 
 
-def spans(shown: Sequence[Span], most: int = 6) -> str:
+def format_spans(shown: Sequence[Span], most: int = 6) -> str:
     """Ids in short: `3-7, 9`; the newest if there are many."""
     parts = [str(s.first) if s.first == s.last else f"{s.first}-{s.last}" for s in shown]
     return ", ".join((["…"] if len(parts) > most else []) + parts[-most:]) or "none"
 
 
-def number(shown: int | Unknown | None) -> str:
+def format_number(shown: int | Unknown | None) -> str:
     """A number with separators, or a dash."""
     return "-" if shown is None or isinstance(shown, Unknown) else f"{shown:,}"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def pluralize(count: int, one: str, many: str = "") -> str:
     """A count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -18,9 +18,9 @@ from holdfast.model import json
 from holdfast.model.definition import (
     Continuously,
     Declaration,
-    Declared,
+    DeclarationSite,
+    DeclaredLedgerSink,
     Job,
-    LedgeredSink,
     Output,
     OutputMode,
 )
@@ -61,13 +61,13 @@ def once(
     """
     outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
     for output in outputs:
-        if not isinstance(output.sink, LedgeredSink):
+        if not isinstance(output.sink, DeclaredLedgerSink):
             raise OptionInvalid(
                 f"expected sinks with a ledger, found output `{output.name}` of kind"
                 f" {type(output.sink).__name__}",
                 hint="call your own function beside this one, or write to Delta or PostgreSQL",
             )
-    base, _, name = urls.canonical(checkpoint).rpartition("/")
+    base, _, name = urls.to_canonical(checkpoint).rpartition("/")
     job = Job(
         name=JobName(name),
         function=once,
@@ -76,7 +76,7 @@ def once(
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=Declared(file=checkpoint, line=0),
+        declared=DeclarationSite(file=checkpoint, line=0),
     )
     declaration = Declaration(
         name=name, checkpoints=base, settings={}, storage=dict(storage or {}), jobs=(job,)
@@ -116,7 +116,7 @@ class Once:
             self._served = None
             self._take_over(rows.sparkSession)
             self._writer = self._started(rows)
-        self._require_served(_query_of(rows.sparkSession))
+        self._require_served(_find_query(rows.sparkSession))
         self._writer(rows, batch_id)
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class Once:
         location = f"{self._declaration.checkpoints}/{self._job.name}"
         earlier = _open.get(location)
         if earlier is not None and earlier is not self:
-            if earlier.serves_a_query(besides=_query_of(spark)):
+            if earlier.serves_query(besides=_find_query(spark)):
                 raise LeaseHeld(
                     f"expected one `once` object for `{location}`, found that a query of this"
                     " process still writes through another one",
@@ -153,7 +153,7 @@ class Once:
             earlier.close()
         _open[location] = self
 
-    def serves_a_query(self, *, besides: "tuple[SparkSession, str, str] | None") -> bool:
+    def serves_query(self, *, besides: "tuple[SparkSession, str, str] | None") -> bool:
         """Whether the query that last called this object is still active."""
         if self._writer is None or self._served is None:
             return False
@@ -173,8 +173,8 @@ class Once:
         from holdfast.run.query.batch import OffsetReader
         from holdfast.run.start import admission, lease
 
-        wishes = admission.Wishes(dev=self._dev, accepted=self._accept, adopt=self._adopt)
-        found = admission.admitted(self._declaration, [self._job], wishes)
+        wishes = admission.RunOptions(dev=self._dev, accepted=self._accept, adopt=self._adopt)
+        found = admission.admit(self._declaration, [self._job], wishes)
         lost = self._lost
 
         def tell(_: "Lease") -> None:  # it must not hold this object, whose end ends the keeper
@@ -183,7 +183,7 @@ class Once:
         keeper = lease.Keeper(found.base.store, tell)
         admitted = found.jobs[0]
         record = _RunRecord(found.base.store, admitted.job.name, rows.sparkSession)
-        self._release = weakref.finalize(self, _end, keeper, record)
+        self._release = weakref.finalize(self, _end_run, keeper, record)
         keeper.keep(admitted.lease)
         try:
             _require_same_query(found.base, admitted, rows.sparkSession)
@@ -201,7 +201,7 @@ _open: "weakref.WeakValueDictionary[str, Once]" = weakref.WeakValueDictionary()
 """The object of this process that last took the lease of a checkpoint, by its location."""
 
 
-def _query_of(spark: "SparkSession") -> "tuple[SparkSession, str, str] | None":
+def _find_query(spark: "SparkSession") -> "tuple[SparkSession, str, str] | None":
     """The session, the query and the run that this thread works for."""
     query = spark.sparkContext.getLocalProperty(_QUERY_ID)
     run = spark.sparkContext.getLocalProperty(_RUN_ID)
@@ -233,7 +233,7 @@ class _RunRecord:
         if not self._query or not self._run:
             return
         self._begun = True
-        this = processes.this_process()
+        this = processes.get_current()
         self._add(
             {
                 "event": "started",
@@ -266,7 +266,7 @@ class _RunRecord:
             self._log.flush()
 
 
-def _end(keeper: "Keeper", record: _RunRecord) -> None:
+def _end_run(keeper: "Keeper", record: _RunRecord) -> None:
     keeper.close()
     record.end()
 
@@ -278,7 +278,7 @@ def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSess
     if running is None or isinstance(data, Missing):
         return
     try:
-        owner = json.mapping(json.parse(data.decode())).get("id")
+        owner = json.as_mapping(json.parse(data.decode())).get("id")
     except ValueError:
         return
     if owner != running:

@@ -17,13 +17,13 @@ from holdfast.model.definition import (
     AvailableNow,
     Continuously,
     Declaration,
-    Declared,
+    DeclarationSite,
+    DeclaredSource,
     Every,
     FileSink,
     Job,
     Output,
     OutputMode,
-    Source,
     Trigger,
 )
 from holdfast.model.ids import JobName
@@ -68,7 +68,7 @@ class Pipeline:
         self,
         name: str,
         *,
-        reads: Source | Sequence[Source],
+        reads: DeclaredSource | Sequence[DeclaredSource],
         writes: Output | Sequence[Output],
         trigger: Trigger | str | None = None,
         output_mode: str = "append",
@@ -79,7 +79,7 @@ class Pipeline:
         `trigger` is a time like `"10 seconds"`, `available_now()`, or nothing for as fast as can
         be. `settings` are Spark SQL settings of this job alone.
         """
-        refusal = locations.of_name(name)
+        refusal = locations.refuse_name(name)
         if refusal is not None:
             raise refusal
         sources = tuple(reads) if isinstance(reads, Sequence) else (reads,)
@@ -97,10 +97,10 @@ class Pipeline:
                 function=function,
                 reads=sources,
                 writes=outputs,
-                trigger=_trigger(trigger),
-                output_mode=_output_mode(output_mode),
+                trigger=_parse_trigger(trigger),
+                output_mode=_parse_output_mode(output_mode),
                 settings=dict(settings or {}),
-                declared=_declared(function),
+                declared=_find_declaration(function),
             )
             self._add(job)
             return function
@@ -136,7 +136,7 @@ class Pipeline:
         from holdfast.run.watch import driver
 
         build.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
-        return driver.start(self.declaration, self.jobs, spark, admission.Wishes(dev=dev))
+        return driver.start(self.declaration, self.jobs, spark, admission.RunOptions(dev=dev))
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)
@@ -178,18 +178,18 @@ def _check_outputs(job: str, outputs: tuple[Output, ...]) -> None:
         )
 
 
-def _trigger(given: Trigger | str | None) -> Trigger:
+def _parse_trigger(given: Trigger | str | None) -> Trigger:
     if given is None:
         return Continuously()
     if isinstance(given, str):
-        return Every(seconds=_seconds(given))
+        return Every(seconds=_parse_seconds(given))
     return given
 
 
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     number, _, unit = text.strip().partition(" ")
     factor = _UNITS.get(unit.strip().lower().removesuffix("s"))
     try:
@@ -204,7 +204,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _output_mode(given: str) -> OutputMode:
+def _parse_output_mode(given: str) -> OutputMode:
     try:
         return OutputMode(given)
     except ValueError:
@@ -214,8 +214,8 @@ def _output_mode(given: str) -> OutputMode:
         ) from None
 
 
-def _declared(function: Callable[..., object]) -> Declared:
+def _find_declaration(function: Callable[..., object]) -> DeclarationSite:
     while isinstance(function, functools.partial):
         function = function.func
     code = inspect.unwrap(function).__code__
-    return Declared(file=code.co_filename, line=code.co_firstlineno)
+    return DeclarationSite(file=code.co_filename, line=code.co_firstlineno)

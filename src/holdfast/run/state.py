@@ -20,14 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, StateUnreadable, extras_missing
+from holdfast.errors import HoldfastError, StateUnreadable, make_extras_error
 from holdfast.model.fact import Known
-from holdfast.model.json import mapping
-from holdfast.model.state import OperatorSeen
+from holdfast.model.json import as_mapping
+from holdfast.model.state import OperatorEvidence
 from holdfast.report import redact
 from holdfast.run.session import interruptible
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
-from holdfast.storage.reader import joined
+from holdfast.storage.reader import join_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ _SCHEMA_PATH = re.compile(rb'"[^"]*/(state/\d+/_stateSchema/[^"]+)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class StateQuery:
     """Which rows to show; `changes` are the first and last batch of a change feed.
 
     `unique_ids` says that versions of state have ids in their names, and the commits name them.
@@ -56,7 +56,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StateRow:
     """One row of a state store after a batch; `change` is empty unless changes were asked for."""
 
     part: str
@@ -68,26 +68,28 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class StateRows:
     """Rows of an operator; `cut` where a part of its state has more than were wanted."""
 
-    shown: tuple[Row, ...]
+    shown: tuple[StateRow, ...]
     cut: bool
 
 
-def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) -> Rows:
+def read_with_own_spark(
+    copy: Path, operator: OperatorEvidence, wanted: StateQuery, *, debug: bool
+) -> StateRows:
     """The rows, through a Spark of their own, which Ctrl-C ends.
 
     What its JVM writes by itself is kept in a file, and shown where something unforeseen fails.
     """
     said = copy.with_name("jvm.err")
 
-    def through_spark() -> Rows:
-        with _session(said, debug=debug) as spark:
-            return rows(copy, operator, wanted, spark)
+    def through_spark() -> StateRows:
+        with _open_session(said, debug=debug) as spark:
+            return read(copy, operator, wanted, spark)
 
     try:
-        return interruptible.done(through_spark)
+        return interruptible.run(through_spark)
     except HoldfastError:
         raise
     except Exception:
@@ -96,41 +98,43 @@ def shown(copy: Path, operator: OperatorSeen, wanted: Wanted, *, debug: bool) ->
         raise
 
 
-def rows(copy: Path, operator: OperatorSeen, wanted: Wanted, spark: "SparkSession") -> Rows:
+def read(
+    copy: Path, operator: OperatorEvidence, wanted: StateQuery, spark: "SparkSession"
+) -> StateRows:
     """The rows, at most so many of each part of the operator's state."""
     # State stores report to an endpoint of the driver that only the stream manager registers.
     _ = spark.streams.active
     # Spark reads commits of either version only where the session says which it is.
     spark.conf.set(_COMMIT_VERSION, "2" if wanted.unique_ids else "1")
-    found: list[Row] = []
+    found: list[StateRow] = []
     cut = False
-    for part, options in _parts(operator):
-        with _told():
-            own = _collected(part, _frame(spark, copy, wanted, options), wanted)
+    for part, options in _list_parts(operator):
+        with _translate_errors():
+            own = _collect_rows(part, _load_part(spark, copy, wanted, options), wanted)
         found += own[: wanted.limit]
         cut = cut or len(own) > wanted.limit
-    return Rows(shown=tuple(found), cut=cut)
+    return StateRows(shown=tuple(found), cut=cut)
 
 
-def _parts(operator: OperatorSeen) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _list_parts(operator: OperatorEvidence) -> Iterator[tuple[str, Mapping[str, str]]]:
     """What an operator's state is made of, with the options that name each part."""
     name = operator.name.value if isinstance(operator.name, Known) else ""
     if name == "symmetricHashJoin":
         yield "left", {"joinSide": "left"}
         yield "right", {"joinSide": "right"}
         return
-    variables = mapping(operator.properties).get("stateVariables")
+    variables = as_mapping(operator.properties).get("stateVariables")
     if isinstance(variables, Sequence) and not isinstance(variables, str):
         for variable in variables:
-            told = mapping(variable).get("stateName")
+            told = as_mapping(variable).get("stateName")
             if isinstance(told, str) and not told.startswith("$"):
                 yield told, {"stateVarName": told}
         return
     yield "", {}
 
 
-def _frame(
-    spark: "SparkSession", copy: Path, wanted: Wanted, options: Mapping[str, str]
+def _load_part(
+    spark: "SparkSession", copy: Path, wanted: StateQuery, options: Mapping[str, str]
 ) -> "DataFrame":
     reader = spark.read.format("statestore").option("operatorId", wanted.operator)
     for key, value in options.items():
@@ -141,10 +145,10 @@ def _frame(
         reader = reader.option("changeEndBatchId", wanted.changes[1])
     else:
         reader = reader.option("batchId", wanted.batch)
-    return reader.load(urls.for_spark(str(copy)))
+    return reader.load(urls.to_spark_url(str(copy)))
 
 
-def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
+def _collect_rows(part: str, frame: "DataFrame", wanted: StateQuery) -> list[StateRow]:
     """One row more than is wanted, where there is one, with its columns as JSON.
 
     The JSON is made here, because Spark's own to_json fails on the rows of a join.
@@ -154,11 +158,13 @@ def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
     keys = [field for field in shown if "key" in field.name] or shown[:1]
     values = [field for field in shown if field not in keys]
     return [
-        Row(
+        StateRow(
             part=part,
             partition=row["partition_id"],
-            key=_json({one.name: _plain(row[one.name], one.dataType) for one in keys}),
-            value=_json({one.name: _plain(row[one.name], one.dataType) for one in values}),
+            key=_format_json({one.name: _to_plain(row[one.name], one.dataType) for one in keys}),
+            value=_format_json(
+                {one.name: _to_plain(row[one.name], one.dataType) for one in values}
+            ),
             batch=row["batch_id"] if "batch_id" in known else wanted.batch,
             change=row["change_type"] if "change_type" in known else "",
         )
@@ -166,7 +172,7 @@ def _collected(part: str, frame: "DataFrame", wanted: Wanted) -> list[Row]:
     ]
 
 
-def _json(columns: Mapping[str, object]) -> str:
+def _format_json(columns: Mapping[str, object]) -> str:
     """A single column alone; of several, an object with all of them."""
     if not columns:
         return ""
@@ -174,7 +180,7 @@ def _json(columns: Mapping[str, object]) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _plain(value: object, kind: "DataType") -> object:
+def _to_plain(value: object, kind: "DataType") -> object:
     """Rows inside of rows, lists and maps as JSON has them; keys of a map become texts.
 
     A timestamp is in UTC, and says so: Spark gives it in the time zone of this machine. One without
@@ -185,12 +191,12 @@ def _plain(value: object, kind: "DataType") -> object:
     match value, kind:
         case tuple(), types.StructType():
             each = zip(kind.fields, value, strict=True)
-            return {field.name: _plain(one, field.dataType) for field, one in each}
+            return {field.name: _to_plain(one, field.dataType) for field, one in each}
         case Mapping(), types.MapType():
             key, held = kind.keyType, kind.valueType
-            return {str(_plain(one, key)): _plain(value[one], held) for one in value}
+            return {str(_to_plain(one, key)): _to_plain(value[one], held) for one in value}
         case list() | tuple(), types.ArrayType():
-            return [_plain(one, kind.elementType) for one in value]
+            return [_to_plain(one, kind.elementType) for one in value]
         case datetime(), types.TimestampType():
             return str(value.astimezone(UTC))
         case bytes() | bytearray(), _:
@@ -200,7 +206,7 @@ def _plain(value: object, kind: "DataType") -> object:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """What Spark cannot read is said in its own words."""
     from py4j.protocol import (
         Py4JError,
@@ -210,10 +216,10 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise _unreadable(error) from error
+        raise _make_unreadable_error(error) from error
 
 
-def _unreadable(error: Exception) -> StateUnreadable:
+def _make_unreadable_error(error: Exception) -> StateUnreadable:
     """What Spark said, in one sentence: the innermost cause that has one."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line for line in lines if line.startswith(("Caused by: ", ": ", "["))]
@@ -225,7 +231,7 @@ def _unreadable(error: Exception) -> StateUnreadable:
 
 
 @contextmanager
-def copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
+def copy_checkpoint(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
     """A copy of what the source needs, in a temporary folder."""
     with tempfile.TemporaryDirectory(
         prefix="holdfast-state-", ignore_cleanup_errors=True
@@ -235,53 +241,53 @@ def copied(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
         paths = [file.name for file in top.files if file.name in ("metadata", ".metadata.crc")]
         for found in reader.walk([*wanted, f"state/{operator}"]):
             if isinstance(found, Portion):
-                paths += [joined(found.folder, file.name) for file in found.files]
+                paths += [join_path(found.folder, file.name) for file in found.files]
             elif found.forbidden:
-                raise _refused(found.path, found)
+                raise _make_refused_error(found.path, found)
         # What is changed on the way must not be held against a checksum of what it was.
         paths = [path for path in paths if not _CHECKSUM_OF_IT.fullmatch(path)]
         for start in range(0, len(paths), _AT_ONCE):
-            _copy(reader, copy, paths[start : start + _AT_ONCE])
+            _copy_files(reader, copy, paths[start : start + _AT_ONCE])
         yield copy
 
 
-def _copy(reader: Reader, copy: Path, paths: Sequence[str]) -> None:
+def _copy_files(reader: Reader, copy: Path, paths: Sequence[str]) -> None:
     for piece, data in reader.read([Piece(path=path, most=_EVERYTHING) for path in paths]):
         if isinstance(data, Missing):
             continue  # a running query has removed it
         if isinstance(data, Refused):
-            raise _refused(piece.path, data)
+            raise _make_refused_error(piece.path, data)
         target = copy / piece.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_relocated(piece.path, data, copy))
+        target.write_bytes(_relocate_schema_files(piece.path, data, copy))
 
 
-def _refused(path: str, refused: Refused) -> StateUnreadable:
+def _make_refused_error(path: str, refused: Refused) -> StateUnreadable:
     return StateUnreadable(
         f"expected to read `{path}`, found: {refused.reason}",
         hint="run as a user who may read the checkpoint",
     )
 
 
-def _relocated(path: str, data: bytes, copy: Path) -> bytes:
+def _relocate_schema_files(path: str, data: bytes, copy: Path) -> bytes:
     """The file, with the schema files that it names taken from the copy."""
     if not _OPERATOR_METADATA.fullmatch(path):
         return data
-    return _SCHEMA_PATH.sub(rb'"%b/\1"' % urls.for_spark(str(copy)).encode(), data)
+    return _SCHEMA_PATH.sub(rb'"%b/\1"' % urls.to_spark_url(str(copy)).encode(), data)
 
 
 @contextmanager
-def _session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
+def _open_session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
     """A session of its own, for as long as rows are read."""
     try:
         import pyspark  # noqa: F401  only to see whether it is there
     except ModuleNotFoundError as error:
-        raise extras_missing(["pyspark"], ["spark"]) from error
+        raise make_extras_error(["pyspark"], ["spark"]) from error
     from holdfast.run.session import build as sessions  # pyspark is known to be there
 
     given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     with nullcontext() if debug else said.open("wb") as errors:
-        spark = sessions.build(
+        spark = sessions.open_session(
             "holdfast state",
             master=None,
             given=given,

@@ -16,7 +16,7 @@ from holdfast.run.pipeline import Pipeline
 def load(target: str) -> Pipeline:
     """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
     name, _, attribute = target.partition(":")
-    module = _imported(name)
+    module = _import_module(name)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
     if attribute:
         if attribute in found:
@@ -24,7 +24,8 @@ def load(target: str) -> Pipeline:
         raise PipelineNotFound(
             f"expected a Pipeline named `{attribute}` in `{name}`, found"
             f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-            hint=f"run one that is there, as in `{_run(name, next(iter(found), 'NAME'))}`",
+            hint=f"run one that is there, as in"
+            f" `{_format_run_command(name, next(iter(found), 'NAME'))}`",
         )
     distinct = {id(pipeline): pipeline for pipeline in found.values()}
     if len(distinct) == 1:
@@ -32,26 +33,26 @@ def load(target: str) -> Pipeline:
     raise PipelineNotFound(
         f"expected one Pipeline in `{name}`, found"
         f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-        hint=f"name it: `{_run(name, 'PIPELINE')}`",
+        hint=f"name it: `{_format_run_command(name, 'PIPELINE')}`",
     )
 
 
-def _run(module: str, pipeline: str) -> str:
+def _format_run_command(module: str, pipeline: str) -> str:
     return shlex.join(["holdfast", "run", f"{module}:{pipeline}"])
 
 
-def _importable(folder: Path) -> None:
+def _make_importable(folder: Path) -> None:
     """Let this process and Spark's workers on this machine import from a folder."""
     sys.path.insert(0, str(folder))
     earlier = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([earlier] if earlier else [])])  # noqa: TID251
 
 
-def _imported(name: str) -> ModuleType:
-    _importable(Path(name).resolve().parent if name.endswith(".py") else Path.cwd())
+def _import_module(name: str) -> ModuleType:
+    _make_importable(Path(name).resolve().parent if name.endswith(".py") else Path.cwd())
     try:
         if name.endswith(".py"):
-            return _from_file(Path(name))
+            return _import_file(Path(name))
         return importlib.import_module(name)
     except HoldfastError:
         raise
@@ -64,10 +65,10 @@ def _imported(name: str) -> ModuleType:
             hint="run from the folder that holds the module, or install it",
         ) from error
     except Exception as error:
-        raise _failed(name, error) from error
+        raise _make_import_error(name, error) from error
 
 
-def _failed(name: str, error: Exception) -> ModuleFailed:
+def _make_import_error(name: str, error: Exception) -> ModuleFailed:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename]
     where = (own or frames)[-1]
@@ -81,7 +82,7 @@ def _failed(name: str, error: Exception) -> ModuleFailed:
     )
 
 
-def _from_file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ModuleFailed(

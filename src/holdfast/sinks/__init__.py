@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import OptionInvalid
 from holdfast.model.definition import (
+    DeclaredSink,
     DeltaAppend,
     DeltaMerge,
     DeltaSink,
@@ -16,7 +17,6 @@ from holdfast.model.definition import (
     Output,
     PostgresAppend,
     PostgresUpsert,
-    Sink,
 )
 from holdfast.model.ids import OutputName
 from holdfast.storage import urls
@@ -304,7 +304,7 @@ def _check_reference(password: str | None) -> None:
         )
 
 
-def _output(sink: Sink, path: str, select: Select | None, name: str | None) -> Output:
+def _output(sink: DeclaredSink, path: str, select: Select | None, name: str | None) -> Output:
     if _SECRET_PATH.search(path):
         raise OptionInvalid(
             "expected a path without a key or a password, found one in it",

@@ -34,7 +34,7 @@ from holdfast.errors import (
     SinkUnavailable,
 )
 from holdfast.model import advice, ends
-from holdfast.model.batch import Batch, LastWritten, Life, Standing
+from holdfast.model.batch import Batch, LastWritten, SinkPosition, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 
@@ -61,7 +61,7 @@ class LedgeredSink(Protocol):
         """Raise SchemaMismatch if rows of a schema would not fit the table; reads only."""
         ...
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:
         """Create what is missing and fence older drivers.
 
         After it returns no driver with a lower epoch can write any more, however late it wakes.
@@ -78,7 +78,7 @@ class LedgeredSink(Protocol):
 
 
 def decide(
-    batch: Batch, standing: Standing, recall: Callable[[BatchId], Digest | Unknown]
+    batch: Batch, standing: SinkPosition, recall: Callable[[BatchId], Digest | Unknown]
 ) -> Decision:
     """What may be done with the batch; raises where the answer is nothing.
 
@@ -122,7 +122,7 @@ def _require_same(batch: Batch, digest: Digest | Unknown) -> None:
         raise changed(batch.life, batch.id, digest, batch.digest)
 
 
-def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
+def changed(life: Writer, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
     """Return the error of a batch whose id now stands for a different range."""
     return BatchChanged(
         f"expected batch {batch} of job `{life.job}` with the digest"
@@ -133,7 +133,7 @@ def changed(life: Life, batch: BatchId, expected: Digest, found: Digest) -> Batc
 
 
 def _require_continuous(
-    batch: Batch, standing: Standing, recall: Callable[[BatchId], Digest | Unknown]
+    batch: Batch, standing: SinkPosition, recall: Callable[[BatchId], Digest | Unknown]
 ) -> None:
     """Raise unless the batch begins where the ledger says that the last one ended.
 
@@ -142,7 +142,7 @@ def _require_continuous(
     """
     before = BatchId(batch.id - 1)
     if not isinstance(standing.ended, Unknown) and not isinstance(batch.begins, Unknown):
-        moved = ends.find_moved(standing.ended, batch.begins)
+        moved = ends.find_mismatch(standing.ended, batch.begins)
         if moved is not None:
             raise not_continuous(batch.life, before, moved)
     elif not isinstance(batch.before, Unknown):
@@ -151,17 +151,17 @@ def _require_continuous(
             raise not_same_range(batch.life, before, digest, batch.before)
 
 
-def not_continuous(life: Life, last: BatchId, moved: ends.Moved) -> BatchNotContinuous:
+def not_continuous(life: Writer, last: BatchId, moved: ends.OffsetMismatch) -> BatchNotContinuous:
     """Return the error of a batch that does not begin where the last one ended."""
     return BatchNotContinuous(
         f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
         f" {last} ended, but `offsets/{last}` says something else: {moved}. Nothing was written",
-        hint=ends.put_back(f"{life.location}/offsets", last, moved),
+        hint=ends.describe_repair(f"{life.location}/offsets", last, moved),
     )
 
 
 def not_same_range(
-    life: Life, last: BatchId, expected: Digest, found: Digest
+    life: Writer, last: BatchId, expected: Digest, found: Digest
 ) -> BatchNotContinuous:
     """Return the error of a batch before this one that no longer is what the sink has of it."""
     return BatchNotContinuous(
@@ -199,7 +199,7 @@ def altered(batch: Batch, table: str) -> SinkUnavailable:
     )
 
 
-def fenced(life: Life, epoch: Epoch) -> DriverFenced:
+def fenced(life: Writer, epoch: Epoch) -> DriverFenced:
     """The error of a driver that learns of a newer one."""
     return DriverFenced(
         f"expected to be the newest driver of job `{life.job}` with epoch {life.epoch}, found"

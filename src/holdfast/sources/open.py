@@ -5,7 +5,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SourceUnavailable
-from holdfast.model.definition import DeltaTable, Files, Kafka, Source
+from holdfast.model.definition import DeclaredSource, DeltaTable, Files, Kafka
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ and back, which throws away what the consumer had fetched beyond them. What a po
 bounded by `max.partition.fetch.bytes` all the same."""
 
 
-def opened(source: Source, spark: "SparkSession") -> "DataFrame":
+def open_stream(source: DeclaredSource, spark: "SparkSession") -> "DataFrame":
     """The source as a streaming DataFrame; raises SourceUnavailable if it is not there."""
     match source:
         case Files():
-            return _files(source, spark)
+            return _open_files(source, spark)
         case Kafka():
-            return _kafka(source, spark)
+            return _open_kafka(source, spark)
         case DeltaTable():
-            return _delta(source, spark)
+            return _open_delta(source, spark)
 
 
-def _files(source: Files, spark: "SparkSession") -> "DataFrame":
+def _open_files(source: Files, spark: "SparkSession") -> "DataFrame":
     if urls.is_local(source.path) and not any(mark in source.path for mark in "*?[{"):
-        folder = urls.local_path(source.path)
+        folder = urls.to_local_path(source.path)
         if not folder.is_dir():
             raise SourceUnavailable(
                 f"expected the landing directory `{source.path}`, found no such directory",
@@ -42,11 +42,11 @@ def _files(source: Files, spark: "SparkSession") -> "DataFrame":
     reader = spark.readStream.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)
-    return reader.load(urls.for_spark(source.path))
+    return reader.load(urls.to_spark_url(source.path))
 
 
-def _kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
-    _reach(source)
+def _open_kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
+    _require_reachable(source)
     return (
         spark.readStream.format("kafka")
         .options(**{"kafka.max.poll.records": MAX_POLL_RECORDS, **source.options})
@@ -57,7 +57,7 @@ def _kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
     )
 
 
-def _reach(source: Kafka) -> None:
+def _require_reachable(source: Kafka) -> None:
     """One bootstrap server must answer: Spark itself would try for minutes before it says so."""
     for server in source.servers.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -73,14 +73,14 @@ def _reach(source: Kafka) -> None:
     )
 
 
-def _delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
+def _open_delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
     from pyspark.errors import AnalysisException
 
     try:
         return (
             spark.readStream.format("delta")
             .options(**source.options)
-            .load(urls.for_spark(source.path))
+            .load(urls.to_spark_url(source.path))
         )
     except AnalysisException as error:
         raise SourceUnavailable(

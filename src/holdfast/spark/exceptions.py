@@ -28,7 +28,7 @@ _V4_0 = SparkVersion(4, 0)
 _CONCURRENT = "SparkConcurrentModificationException"
 
 
-def as_raised(error: StartError, spark: SparkVersion) -> StartError:
+def adapt_condition(error: StartError, spark: SparkVersion) -> StartError:
     """An error with the condition that it has in a version of Spark; in 3.5 mostly with none."""
     named = error.condition.partition(".")[0]
     return replace(error, condition="") if named in _SINCE_4_0 and spark < _V4_0 else error
@@ -39,21 +39,23 @@ def is_late(file: UnreadableFile) -> bool:
     return file.reason.startswith(("the offset of source", "names no source"))
 
 
-def unreadable(evidence: Evidence, path: str) -> UnreadableFile | None:
+def find_unreadable(evidence: Evidence, path: str) -> UnreadableFile | None:
     """The file of a path, if it cannot be read."""
     return next((one for one in evidence.unreadable if one.path == path), None)
 
 
-def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) -> StartError:
+def make_damage_error(
+    file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START
+) -> StartError:
     """What Spark raises at a damaged entry; `exact`: it demands the very version it writes."""
     reason = f"`{file.path}` cannot be read: {file.reason}"
     if file.reason == "empty" or file.reason.startswith(_NOT_IN_VERSION_2):
-        return error("", STATE_ERROR, reason, file.path, stage=stage)
+        return make_error("", STATE_ERROR, reason, file.path, stage=stage)
     if file.reason.startswith("first line is"):
-        return error("MALFORMED_LOG_FILE", STATE_ERROR, reason, file.path, stage=stage)
+        return make_error("MALFORMED_LOG_FILE", STATE_ERROR, reason, file.path, stage=stage)
     if " version " in file.reason and "expected" in file.reason:
         condition = "EXACT_MATCH_VERSION" if exact else "MAX_SUPPORTED_VERSION"
-        return error(
+        return make_error(
             f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, file.path, stage=stage
         )
     if is_late(file):
@@ -61,30 +63,30 @@ def damaged(file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START) ->
         classes: tuple[str, ...] = ("AssertionError", *STATE_ERROR)
     else:
         classes = ("NoSuchElementException", "MalformedInputException", "IllegalArgumentException")
-    return error("", (*classes, *JSON_ERRORS), reason, file.path, stage=stage)
+    return make_error("", (*classes, *JSON_ERRORS), reason, file.path, stage=stage)
 
 
-def at_commit(file: UnreadableFile, epoch: BatchId) -> StartError:
+def make_epoch_commit_error(file: UnreadableFile, epoch: BatchId) -> StartError:
     """What continuous mode raises at a damaged entry, which it reads to commit an epoch."""
-    found = damaged(file, exact=False, stage=Stage.COMMITTING)
+    found = make_damage_error(file, exact=False, stage=Stage.COMMITTING)
     return replace(found, batch=epoch)
 
 
-def version(path: str, version: int, condition: str, spark: SparkVersion) -> StartError:
+def make_version_error(path: str, version: int, condition: str, spark: SparkVersion) -> StartError:
     """An entry of a format that this Spark does not read."""
     reason = f"`{path}` has version {version}, which Spark {spark} does not read"
-    return error(f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, path)
+    return make_error(f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, path)
 
 
-def checksum(path: str, batch: BatchId | Unknown, stage: Stage) -> StartError:
+def make_checksum_error(path: str, batch: BatchId | Unknown, stage: Stage) -> StartError:
     """A file that cannot be written, because an old checksum lies in its place."""
     folder, _, name = path.rpartition("/")
     hidden = f"{folder}/.{name}.crc" if folder else f".{name}.crc"
     reason = f"`{hidden}` was left behind when `{path}` was removed, and blocks writing it anew"
-    return error("", (_CONCURRENT,), reason, hidden, stage=stage, batch=batch)
+    return make_error("", (_CONCURRENT,), reason, hidden, stage=stage, batch=batch)
 
 
-def error(
+def make_error(
     condition: str,
     exceptions: tuple[str, ...],
     reason: str,

@@ -16,7 +16,7 @@ _SINCE = 2
 _MOST_DIGITS = 6
 
 
-def partitions(evidence: Evidence) -> Mapping[int, int]:
+def find_unpinned(evidence: Evidence) -> Mapping[int, int]:
     """How many partitions each operator has, where nothing keeps the number; otherwise none."""
     planned = evidence.batches.last_planned
     entry = evidence.offset_entries.get(planned) if planned is not None else None
@@ -25,17 +25,17 @@ def partitions(evidence: Evidence) -> Mapping[int, int]:
     return {
         one.operator: one.partitions
         for one in evidence.operators
-        if keyed(one.schema, {store.partition for store in one.stores})
+        if is_keyed(one.schema, {store.partition for store in one.stores})
     }
 
 
-def asked(settings: Mapping[str, str]) -> int:
+def read_planned(settings: Mapping[str, str]) -> int:
     """The partitions that a batch was planned with; 0 where nothing tells."""
     told = settings.get(SHUFFLE, "")
     return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
 
 
-def keyed(schema: Mapping[str, tuple[ColumnFamily, ...]], partitions: Collection[int]) -> bool:
+def is_keyed(schema: Mapping[str, tuple[ColumnFamily, ...]], partitions: Collection[int]) -> bool:
     """Whether rows go to partitions by a key; without one there is one, whatever is asked for.
 
     Where no schema tells, the partitions do that were seen; where there are none, it is likely.
@@ -46,7 +46,7 @@ def keyed(schema: Mapping[str, tuple[ColumnFamily, ...]], partitions: Collection
     return any(column.type != "void" for column in families[0].key)
 
 
-def text(operator: int, was: int) -> str:
+def describe(operator: int, was: int) -> str:
     """What that means."""
     return (
         f"The state of operator {operator} lies in {was} partitions, and the offset log of Spark"

@@ -101,28 +101,28 @@ WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
 ONLY_BY: Mapping[Format, SparkVersion] = {Format.ROCKSDB_METADATA_2: SparkVersion(4, 0)}
 
 
-def parsed(text: str) -> SparkVersion | None:
+def parse_version(text: str) -> SparkVersion | None:
     """The minor version that a release is of; None where the text names none."""
     found = _NUMBERS.match(text)
     return SparkVersion(int(found[1]), int(found[2])) if found else None
 
 
-def between(lowest: SparkVersion, highest: SparkVersion) -> tuple[SparkVersion, ...]:
+def list_between(lowest: SparkVersion, highest: SparkVersion) -> tuple[SparkVersion, ...]:
     """Return the minor versions from one to another, both included."""
     return tuple(one for one in _VERSIONS if lowest <= one <= highest)
 
 
-def spelled(versions: Sequence[SparkVersion]) -> str:
+def format_versions(versions: Sequence[SparkVersion]) -> str:
     """Write versions in short: `4.2 or later`, `3.5 to 4.1`, `3.5 and 4.1`."""
     first, last = versions[0], versions[-1]
-    if between(first, last) != tuple(versions):
+    if list_between(first, last) != tuple(versions):
         return f"{', '.join(map(str, versions[:-1]))} and {last}"
     if last == NEWEST:
         return f"{first} or later"
     return f"{first}" if first == last else f"{first} to {last}"
 
 
-def runtime(settings: Mapping[str, str], sources: Set[str]) -> Runtime | None:
+def detect_runtime(settings: Mapping[str, str], sources: Set[str]) -> Runtime | None:
     """The vendor's Spark that wrote the newest offset entry; None where nothing shows one.
 
     `sources` are the kinds of its sources that are sure. A Databricks runtime may also write what
@@ -142,7 +142,7 @@ def runtime(settings: Mapping[str, str], sources: Set[str]) -> Runtime | None:
     return Runtime(name=_DATABRICKS, reasons=tuple(reasons)) if reasons else None
 
 
-def narrowed(
+def infer_version_range(
     settings: Mapping[str, str], formats: Set[Format], *, timestamp_ms: int = 0
 ) -> VersionRange:
     """The versions that may have written the batch that pinned these settings.
@@ -152,7 +152,7 @@ def narrowed(
     earlier one: where the two contradict, the settings tell.
     """
     reasons: list[str] = []
-    lowest, highest = _by_settings(settings, reasons, timed=timestamp_ms != 0)
+    lowest, highest = _infer_by_settings(settings, reasons, timed=timestamp_ms != 0)
     for format_ in sorted(formats, key=WRITTEN_SINCE.__getitem__):
         since = WRITTEN_SINCE[format_]
         if lowest < since <= highest:
@@ -172,12 +172,12 @@ def narrowed(
     )
 
 
-def _by_settings(
+def _infer_by_settings(
     settings: Mapping[str, str], reasons: list[str], *, timed: bool
 ) -> tuple[SparkVersion, SparkVersion]:
     if settings:
-        lowest = _lowest(settings, reasons)
-        return lowest, _highest(settings, lowest, reasons)
+        lowest = _infer_lowest(settings, reasons)
+        return lowest, _infer_highest(settings, lowest, reasons)
     if timed:
         reasons.append("no setting is pinned, which Spark 2.2 and later do")
         return OLDEST, OLDEST
@@ -185,13 +185,13 @@ def _by_settings(
     return OLDEST, NEWEST
 
 
-def _lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
+def _infer_lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
     lowest = OLDEST
     telling = {key: since for key, since in PINNED_SINCE.items() if key in settings}
     if telling:
         key = max(telling, key=lambda one: (telling[one], one in _FROM_RELEASE))
         lowest = telling[key]
-        reasons.append(f"`{key}` is pinned, which Spark {_release(key)} and later do")
+        reasons.append(f"`{key}` is pinned, which Spark {_find_first_release(key)} and later do")
     for key, (since, release) in _PINNED_WITHIN.items():
         if key in settings and since >= lowest:
             lowest = since
@@ -202,27 +202,29 @@ def _lowest(settings: Mapping[str, str], reasons: list[str]) -> SparkVersion:
     return lowest
 
 
-def _highest(settings: Mapping[str, str], lowest: SparkVersion, reasons: list[str]) -> SparkVersion:
+def _infer_highest(
+    settings: Mapping[str, str], lowest: SparkVersion, reasons: list[str]
+) -> SparkVersion:
     without: dict[str, SparkVersion] = {}
     for key, since in PINNED_SINCE.items():
         newest = since if key in _FROM_RELEASE else _VERSIONS[_VERSIONS.index(since) - 1]
         if key not in settings and newest >= lowest:
             without[key] = newest
         elif key not in settings:
-            reasons.append(_missing(key, since))
+            reasons.append(_explain_missing(key, since))
     if not without:
         return NEWEST
     key = min(without, key=without.__getitem__)
-    reasons.append(f"`{key}` is not pinned, which Spark {_release(key)} and later do")
+    reasons.append(f"`{key}` is not pinned, which Spark {_find_first_release(key)} and later do")
     return without[key]
 
 
-def _release(key: str) -> str:
+def _find_first_release(key: str) -> str:
     """The first release that pins a setting."""
     return _FROM_RELEASE.get(key, str(PINNED_SINCE[key]))
 
 
-def _missing(key: str, since: SparkVersion) -> str:
+def _explain_missing(key: str, since: SparkVersion) -> str:
     if key == _SHUFFLE:
         return f"`{key}` is not pinned, as in 4.2.0 with offset log version 2"
     return f"`{key}` is not pinned although Spark {since} and later do: not as Apache Spark writes"

@@ -43,7 +43,7 @@ def require(url: str, options: Mapping[str, str], store: Store) -> None:
     """Raise CreateNotExclusive where a name can be created twice; asks each bucket once."""
     if urls.is_local(url) or urls.is_hdfs(url):
         return  # the kernel and the NameNode refuse a link or a rename to a name that is taken
-    key = hash((urls.bucket(url), tuple(sorted(options.items()))))
+    key = hash((urls.get_bucket(url), tuple(sorted(options.items()))))
     with _guard:
         if key not in _proved:
             _probe(url, store)
@@ -59,15 +59,15 @@ def _probe(url: str, store: Store) -> None:
     except StorageUnavailable as error:
         if not any(words in str(error) for words in _UNSUPPORTED):
             raise
-        raise _unsafe(url, "refuses conditional uploads (`If-None-Match: *`)") from error
+        raise _make_unsafe_error(url, "refuses conditional uploads (`If-None-Match: *`)") from error
     finally:
         with contextlib.suppress(StorageUnavailable):
             store.delete(path)
     if not refused:
-        raise _unsafe(url, "ignores `If-None-Match: *` and overwrites the file")
+        raise _make_unsafe_error(url, "ignores `If-None-Match: *` and overwrites the file")
 
 
-def _unsafe(url: str, defect: str) -> CreateNotExclusive:
+def _make_unsafe_error(url: str, defect: str) -> CreateNotExclusive:
     return CreateNotExclusive(
         f"expected the storage of `{url}` to refuse the creation of a file that exists, found that"
         f" the server {defect}: two drivers could hold one lease, and two writers could make one"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from holdfast.errors import StorageUnavailable, extras_missing
-from holdfast.storage.objects import unavailable
-from holdfast.storage.reader import PORTION, Children, File, Piece, Refused, too_long
-from holdfast.storage.remote import Forbidden, Found
+from holdfast.errors import StorageUnavailable, make_extras_error
+from holdfast.storage.objects import make_unavailable_error
+from holdfast.storage.reader import PORTION, Children, File, Piece, Refused, refuse_too_long
+from holdfast.storage.remote import Forbidden, ListedFile
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
@@ -38,19 +38,19 @@ def open_folder(url: str, options: Mapping[str, str]) -> "HdfsStorage":
     Options are Hadoop's own settings; Hadoop's files in HADOOP_CONF_DIR are read where there are
     any, as for a name service of several NameNodes or for a URL that names no host.
     """
-    return HdfsStorage(*_client(url, options), url)
+    return HdfsStorage(*_connect(url, options), url)
 
 
 def open_listing(url: str, options: Mapping[str, str]) -> "HdfsListing":
     """The folder that an `hdfs:` URL names, to be looked at."""
-    return HdfsListing(*_client(url, options), url)
+    return HdfsListing(*_connect(url, options), url)
 
 
-def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
+def _connect(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
     try:
         from hdfs_native import Client  # an extra: most users have no HDFS
     except ModuleNotFoundError as error:
-        raise extras_missing(["hdfs-native"], ["hdfs"]) from error
+        raise make_extras_error(["hdfs-native"], ["hdfs"]) from error
     parts = urlsplit(url)
     try:
         # Settings of Hadoop have dots in their names; others are for other vendors' storage.
@@ -64,7 +64,7 @@ def _client(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
                 hint="set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write"
                 f" `hdfs://namenode:8020{parts.path}`",
             ) from error
-        raise unavailable(url, "", error) from error
+        raise make_unavailable_error(url, "", error) from error
     root = url.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
     return client, f"/{root}" if root else ""
 
@@ -81,7 +81,7 @@ class HdfsStorage:
         """The whole content, or its last so many bytes."""
         missing: bytes | Missing = Missing(path=path)
         return self._answered(
-            path, lambda: _content(self._client.read(self._at(path)), last), missing
+            path, lambda: _read_content(self._client.read(self._at(path)), last), missing
         )
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
@@ -142,7 +142,7 @@ class HdfsStorage:
             raise self._unavailable(path, error) from error
 
     def _unavailable(self, path: str, error: Exception) -> StorageUnavailable:
-        return _unavailable(self._url, path, error)
+        return _make_unavailable_error(self._url, path, error)
 
 
 class HdfsListing:
@@ -162,13 +162,13 @@ class HdfsListing:
             return Missing(path=folder)
         except (OSError, RuntimeError) as error:
             return self._refused(folder, error)
-        files = sorted(_file(one) for one in found if not one.isdir)
+        files = sorted(_to_file(one) for one in found if not one.isdir)
         folders = sorted(one.path.rsplit("/", 1)[-1] for one in found if one.isdir)
         return Children(files=tuple(files), folders=tuple(folders))
 
-    def below(self, folder: str) -> Iterator[Sequence[Found]]:
+    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
         """Every file below a folder; HDFS pages by itself."""
-        at, page = self._at(folder), list[Found]()
+        at, page = self._at(folder), list[ListedFile]()
         lead = len(self._at("").rstrip("/")) + 1
         try:
             for one in self._client.list_status(at, recursive=True):
@@ -180,9 +180,9 @@ class HdfsListing:
         except FileNotFoundError:
             return  # it went while the folder above was read
         except (OSError, RuntimeError) as error:
-            if _forbidden(error):
+            if _is_forbidden(error):
                 raise Forbidden(_DENIED) from error
-            raise _unavailable(self._url, folder, error) from error
+            raise _make_unavailable_error(self._url, folder, error) from error
         yield page
 
     def piece(self, piece: Piece) -> bytes | Missing | Refused:
@@ -190,41 +190,41 @@ class HdfsListing:
         try:
             file = self._client.read(self._at(piece.path))
             if len(file) > piece.most and not piece.last:
-                return too_long(piece, len(file))
-            return _content(file, piece.most)
+                return refuse_too_long(piece, len(file))
+            return _read_content(file, piece.most)
         except FileNotFoundError:
             return Missing(path=piece.path)
         except (OSError, RuntimeError) as error:
-            reason = _DENIED if _forbidden(error) else _said(error)
-            return Refused(path=piece.path, reason=reason, forbidden=_forbidden(error))
+            reason = _DENIED if _is_forbidden(error) else _get_message(error)
+            return Refused(path=piece.path, reason=reason, forbidden=_is_forbidden(error))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _refused(self, folder: str, error: Exception) -> Refused:
-        if _forbidden(error):
+        if _is_forbidden(error):
             return Refused(path=folder, reason=_DENIED, forbidden=True)
-        raise _unavailable(self._url, folder, error) from error
+        raise _make_unavailable_error(self._url, folder, error) from error
 
 
-def _file(status: "FileStatus") -> File:
+def _to_file(status: "FileStatus") -> File:
     return File(status.path.rsplit("/", 1)[-1], status.length, status.modification_time)
 
 
-def _forbidden(error: Exception) -> bool:
+def _is_forbidden(error: Exception) -> bool:
     return "AccessControlException" in str(error)
 
 
-def _said(error: Exception) -> str:
+def _get_message(error: Exception) -> str:
     """What the NameNode refuses is a RuntimeError whose text goes on with a Java stack trace."""
     return str(error).split("\\n", 1)[0]
 
 
-def _unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
-    return unavailable(url, path, OSError(_said(error)))
+def _make_unavailable_error(url: str, path: str, error: Exception) -> StorageUnavailable:
+    return make_unavailable_error(url, path, OSError(_get_message(error)))
 
 
-def _content(file: "FileReader", last: int | None) -> bytes:
+def _read_content(file: "FileReader", last: int | None) -> bytes:
     size = len(file)
     wanted = size if last is None else min(size, last)
     return file.read_range(size - wanted, wanted) if wanted else b""

@@ -22,10 +22,10 @@ from holdfast.storage.reader import (
     File,
     Piece,
     Portion,
-    Read,
+    ReadResult,
     Refused,
-    joined,
-    too_long,
+    join_path,
+    refuse_too_long,
 )
 from holdfast.storage.store import Missing
 
@@ -60,20 +60,20 @@ class LocalReader:
         folders: list[str] = []
         refused: list[Refused] = []
         try:
-            with _opened(self._at(folder), _FOLDER) as number, os.scandir(number) as entries:
+            with _open(self._at(folder), _FOLDER) as number, os.scandir(number) as entries:
                 for entry in entries:
                     try:
                         if entry.is_dir():
                             if not self._leads_back(folder, entry):
                                 folders.append(entry.name)
-                        elif entry.is_file() and (file := _file(entry)) is not None:
+                        elif entry.is_file() and (file := _to_file(entry)) is not None:
                             files.append(file)
                     except OSError as error:
-                        refused.append(_of_entry(folder, entry, error))
+                        refused.append(_refuse_entry(folder, entry, error))
         except FileNotFoundError:
             return Missing(path=folder)
         except OSError as error:
-            return _refused(folder, error)
+            return _refuse(folder, error)
         return Children(
             files=tuple(sorted(files)),
             folders=tuple(sorted(folders)),
@@ -87,7 +87,7 @@ class LocalReader:
         for folder in folders:
             yield from self._below(folder, (), links)
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces, in their order."""
         for piece in pieces:
             try:
@@ -95,7 +95,7 @@ class LocalReader:
             except (FileNotFoundError, NotADirectoryError):
                 yield piece, Missing(path=piece.path)
             except OSError as error:
-                yield piece, _refused(piece.path, error)
+                yield piece, _refuse(piece.path, error)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
@@ -105,41 +105,41 @@ class LocalReader:
         if not entry.is_symlink():
             return False
         own = os.path.realpath(self._at(folder))
-        target = os.path.realpath(self._at(joined(folder, entry.name)))
+        target = os.path.realpath(self._at(join_path(folder, entry.name)))
         return f"{own}/".startswith(f"{target.rstrip('/')}/")
 
     def _below(
         self, folder: str, above: tuple[Inode, ...], links: _Links
     ) -> Iterator[Portion | Refused]:
         try:
-            with _opened(self._at(folder), _FOLDER) as number, os.scandir(number) as entries:
+            with _open(self._at(folder), _FOLDER) as number, os.scandir(number) as entries:
                 status = os.fstat(number)
                 inside = (*above, (status.st_dev, status.st_ino))
                 deeper: list[str] = []
-                yield from _portions(folder, entries, inside, links, deeper)
+                yield from _list_portions(folder, entries, inside, links, deeper)
         except FileNotFoundError:
             return  # it went while the folder above was read
         except OSError as error:
-            yield _refused(folder, error)
+            yield _refuse(folder, error)
             return
         # Only after the folder is closed again: a deep tree must not use up the open files.
         for name in deeper:
-            path = joined(folder, name)
+            path = join_path(folder, name)
             if len(inside) >= _DEEPEST:
                 yield Refused(path=path, reason=f"lies more than {_DEEPEST} folders deep")
             else:
                 yield from self._below(path, inside, links)
 
     def _content(self, piece: Piece) -> bytes | Refused:
-        with _opened(self._at(piece.path), _FILE) as number:
+        with _open(self._at(piece.path), _FILE) as number:
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode):
                 return Refused(path=piece.path, reason="is not a regular file")
             size = status.st_size
             if size > piece.most and not piece.last:
-                return too_long(piece, size)
+                return refuse_too_long(piece, size)
             start = max(0, size - piece.most)
-            return _filled(number, start, size - start)
+            return _read_range(number, start, size - start)
 
 
 def open_folder(root: Path) -> LocalReader:
@@ -152,13 +152,13 @@ def open_folder(root: Path) -> LocalReader:
 
 
 @contextmanager
-def opened_quietly(path: Path) -> Iterator[BinaryIO]:
+def open_quietly(path: Path) -> Iterator[BinaryIO]:
     """A file that is read from its beginning on, without a trace in its time stamps."""
-    with _opened(str(path), _FILE) as number, os.fdopen(number, "rb", closefd=False) as file:
+    with _open(str(path), _FILE) as number, os.fdopen(number, "rb", closefd=False) as file:
         yield file
 
 
-def _filled(number: int, start: int, wanted: int) -> bytes:
+def _read_range(number: int, start: int, wanted: int) -> bytes:
     parts: list[bytes] = []
     while wanted:
         # All at once: parts that are put together are in memory twice.
@@ -171,7 +171,7 @@ def _filled(number: int, start: int, wanted: int) -> bytes:
     return b"".join(parts)
 
 
-def _portions(
+def _list_portions(
     folder: str,
     entries: Iterator[os.DirEntry[str]],
     inside: tuple[Inode, ...],
@@ -185,7 +185,7 @@ def _portions(
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError as error:
-                yield from _unless_gone(folder, entry, error)
+                yield from _refuse_unless_gone(folder, entry, error)
                 continue
             files.append(_new((entry.name, status.st_size, status.st_mtime_ns // 1_000_000)))
             if len(files) >= PORTION:
@@ -194,12 +194,12 @@ def _portions(
         elif entry.is_dir(follow_symlinks=False):
             deeper.append(entry.name)
         elif entry.is_symlink():
-            yield from _linked(folder, entry, (inside, links), deeper, files)
+            yield from _follow_link(folder, entry, (inside, links), deeper, files)
     if files:
         yield Portion(folder=folder, files=files)
 
 
-def _linked(
+def _follow_link(
     folder: str,
     entry: "os.DirEntry[str]",
     entered: tuple[tuple[Inode, ...], _Links],
@@ -209,18 +209,18 @@ def _linked(
     """Follow a link to a folder or to a file; one to nowhere is nothing."""
     try:
         if entry.is_file():
-            files += [file for file in [_file(entry)] if file is not None]
+            files += [file for file in [_to_file(entry)] if file is not None]
         elif entry.is_dir():
-            refused = _entered(entry, *entered)
+            refused = _enter_link(entry, *entered)
             if refused:
-                yield Refused(path=joined(folder, entry.name), reason=refused)
+                yield Refused(path=join_path(folder, entry.name), reason=refused)
             else:
                 deeper.append(entry.name)
     except OSError as error:
-        yield _of_entry(folder, entry, error)
+        yield _refuse_entry(folder, entry, error)
 
 
-def _entered(entry: "os.DirEntry[str]", inside: tuple[Inode, ...], links: _Links) -> str:
+def _enter_link(entry: "os.DirEntry[str]", inside: tuple[Inode, ...], links: _Links) -> str:
     """Why a link to a folder is not followed, or nothing."""
     status = entry.stat()
     inode = (status.st_dev, status.st_ino)
@@ -232,7 +232,7 @@ def _entered(entry: "os.DirEntry[str]", inside: tuple[Inode, ...], links: _Links
     return ""
 
 
-def _file(entry: "os.DirEntry[str]") -> File | None:
+def _to_file(entry: "os.DirEntry[str]") -> File | None:
     """The file, or None if it is gone by now."""
     try:
         status = entry.stat()
@@ -242,7 +242,7 @@ def _file(entry: "os.DirEntry[str]") -> File | None:
 
 
 @contextmanager
-def _opened(path: str, flags: int) -> Iterator[int]:
+def _open(path: str, flags: int) -> Iterator[int]:
     try:
         number = os.open(path, flags | _QUIET)
     except PermissionError:
@@ -254,21 +254,23 @@ def _opened(path: str, flags: int) -> Iterator[int]:
         os.close(number)
 
 
-def _unless_gone(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Iterator[Refused]:
+def _refuse_unless_gone(
+    folder: str, entry: "os.DirEntry[str]", error: OSError
+) -> Iterator[Refused]:
     if not isinstance(error, FileNotFoundError):
-        yield _of_entry(folder, entry, error)
+        yield _refuse_entry(folder, entry, error)
 
 
-def _of_entry(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Refused:
+def _refuse_entry(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Refused:
     """The refusal of one entry of a folder, such as a link to itself.
 
     A folder that may be listed and not entered refuses every entry: that is told of the folder.
     """
     if isinstance(error, PermissionError) and not entry.is_symlink():
         raise error
-    return _refused(joined(folder, entry.name), error)
+    return _refuse(join_path(folder, entry.name), error)
 
 
-def _refused(path: str, error: OSError) -> Refused:
+def _refuse(path: str, error: OSError) -> Refused:
     reason = (error.strerror or type(error).__name__).lower()
     return Refused(path=path, reason=reason, forbidden=isinstance(error, PermissionError))

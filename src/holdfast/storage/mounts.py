@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def file_system(path: str) -> str:
+def find_file_system(path: str) -> str:
     """The type of the file system, by the longest mount point above; empty if it cannot be told."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()

@@ -15,8 +15,8 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
 from holdfast.errors import StorageUnavailable
 from holdfast.storage import refusals, urls
-from holdfast.storage.reader import Children, File, Piece, Refused, too_long
-from holdfast.storage.remote import Forbidden, Found
+from holdfast.storage.reader import Children, File, Piece, Refused, refuse_too_long
+from holdfast.storage.remote import Forbidden, ListedFile
 from holdfast.storage.store import Missing
 
 if TYPE_CHECKING:
@@ -69,29 +69,29 @@ def open_folder(url: str, options: Mapping[str, str]) -> "ObjectStorage":
         if url.startswith("memory:"):
             return ObjectStorage(MemoryStore(), url)
         if urls.is_local(url):
-            folder = urls.local_path(url)
+            folder = urls.to_local_path(url)
             return ObjectStorage(LocalStore(folder, mkdir=True, automatic_cleanup=True), url)
-        return ObjectStorage(_bucket(url, options), url)
+        return ObjectStorage(_open_bucket(url, options), url)
     except (BaseError, OSError, ValueError) as error:
-        raise unavailable(url, "", error) from error
+        raise make_unavailable_error(url, "", error) from error
 
 
 def open_listing(url: str, options: Mapping[str, str]) -> "ObjectListing":
     """The folder of an object store that a URL names, to be looked at."""
     try:
-        return ObjectListing(_bucket(url, options), url)
+        return ObjectListing(_open_bucket(url, options), url)
     except (BaseError, OSError, ValueError) as error:
-        raise unavailable(url, "", error) from error
+        raise make_unavailable_error(url, "", error) from error
 
 
-def _bucket(url: str, options: Mapping[str, str]) -> ObjectStore:
-    place = urls.for_rust(url)
-    store, client = _for_obstore(place, options)
+def _open_bucket(url: str, options: Mapping[str, str]) -> ObjectStore:
+    place = urls.to_rust_url(url)
+    store, client = _split_options(place, options)
     backend: ObjectStore = from_url(place, client_options=client, **store)  # type: ignore[call-overload]
     return backend
 
 
-def _for_obstore(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _split_options(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """One mapping of options as delta-rs takes it -> options of the store and of its HTTP client.
 
     delta-rs takes both in one mapping and ignores what it does not know. obstore wants them apart
@@ -101,7 +101,7 @@ def _for_obstore(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], 
     """
     store: dict[str, str] = {}
     client: dict[str, str] = {}
-    own = _VENDOR_OF.get(urls.scheme(url), "")
+    own = _VENDOR_OF.get(urls.get_scheme(url), "")
     others = tuple(vendor for vendor in _VENDORS if vendor != own)
     left_out = _DELTA_ONLY | (_ACCOUNT if "@" in urlsplit(url).netloc else frozenset())
     for key, value in ((given.lower(), value) for given, value in options.items()):
@@ -135,7 +135,7 @@ class ObjectStorage:
         except FileNotFoundError:
             return Missing(path=path)
         except (BaseError, OSError) as error:
-            raise unavailable(self._url, path, error) from error
+            raise make_unavailable_error(self._url, path, error) from error
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
         """Put the content whole; with `create`, only if the name is free."""
@@ -146,7 +146,7 @@ class ObjectStorage:
             return False
         except (BaseError, OSError, NotImplementedError) as error:
             # NotImplementedError: obstore's, where conditional puts are switched off for the store.
-            raise unavailable(self._url, path, error) from error
+            raise make_unavailable_error(self._url, path, error) from error
         return True
 
     def size(self, path: str) -> int:
@@ -154,7 +154,7 @@ class ObjectStorage:
         try:
             return obstore.head(self.backend, path)["size"]
         except (BaseError, OSError) as error:
-            raise unavailable(self._url, path, error) from error
+            raise make_unavailable_error(self._url, path, error) from error
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names of files and folders directly in a folder, sorted."""
@@ -178,7 +178,7 @@ class ObjectStorage:
         except FileNotFoundError:
             return absent
         except (BaseError, OSError) as error:
-            raise unavailable(self._url, path, error) from error
+            raise make_unavailable_error(self._url, path, error) from error
 
 
 class ObjectListing:
@@ -193,17 +193,17 @@ class ObjectListing:
         try:
             listing = obstore.list_with_delimiter(self._backend, folder or None)
         except (BaseError, OSError) as error:
-            if refusals.forbidden(error):
-                return Refused(path=folder, reason=refusals.reason(error), forbidden=True)
-            raise unavailable(self._url, folder, error) from error
+            if refusals.is_forbidden(error):
+                return Refused(path=folder, reason=refusals.explain(error), forbidden=True)
+            raise make_unavailable_error(self._url, folder, error) from error
         folders = {path.strip("/").rsplit("/", 1)[-1] for path in listing["common_prefixes"]}
-        files = [_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
+        files = [_to_file(meta) for meta in listing["objects"] if meta["path"].strip("/") != folder]
         own = tuple(file for file in files if file.name not in folders)
         if not own and not folders and not listing["objects"]:
             return Missing(path=folder)
         return Children(files=tuple(sorted(own)), folders=tuple(sorted(folders)))
 
-    def below(self, folder: str) -> Iterator[Sequence[Found]]:
+    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
         """Every file below a folder, as the server pages them."""
         try:
             pages = obstore.list(self._backend, folder or None, chunk_size=1000, return_arrow=True)
@@ -218,9 +218,9 @@ class ObjectListing:
                     )
                 )
         except (BaseError, OSError) as error:
-            if refusals.forbidden(error):
-                raise Forbidden(refusals.reason(error)) from error
-            raise unavailable(self._url, folder, error) from error
+            if refusals.is_forbidden(error):
+                raise Forbidden(refusals.explain(error)) from error
+            raise make_unavailable_error(self._url, folder, error) from error
 
     def piece(self, piece: Piece) -> bytes | Missing | Refused:
         """What is wanted of a file, by one request unless only the end of a long one is."""
@@ -233,7 +233,7 @@ class ObjectListing:
             if size <= piece.most:
                 return bytes(got.bytes())
             if not piece.last:
-                return too_long(piece, size)
+                return refuse_too_long(piece, size)
             part = obstore.get_range(self._backend, piece.path, start=size - piece.most, end=size)
             return bytes(part)
         except FileNotFoundError:
@@ -241,20 +241,20 @@ class ObjectListing:
         except (BaseError, OSError) as error:
             return Refused(
                 path=piece.path,
-                reason=refusals.reason(error),
-                forbidden=refusals.forbidden(error),
+                reason=refusals.explain(error),
+                forbidden=refusals.is_forbidden(error),
             )
 
 
-def _file(meta: "ObjectMeta") -> File:
+def _to_file(meta: "ObjectMeta") -> File:
     modified_ms = round(meta["last_modified"].timestamp() * 1000)
     return File(meta["path"].rsplit("/", 1)[-1], meta["size"], modified_ms)
 
 
-def unavailable(url: str, path: str, error: Exception) -> StorageUnavailable:
+def make_unavailable_error(url: str, path: str, error: Exception) -> StorageUnavailable:
     """What the storage said, in one sentence."""
     where = f"{url}/{path}" if path else url
     return StorageUnavailable(
-        f"expected to use storage `{where}`, found: {refusals.reason(error)}",
-        hint=refusals.hint(url, error),
+        f"expected to use storage `{where}`, found: {refusals.explain(error)}",
+        hint=refusals.make_hint(url, error),
     )

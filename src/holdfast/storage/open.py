@@ -20,7 +20,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
     if urls.is_hdfs(url):
         from holdfast.storage import hdfs
 
-        return hdfs.open_folder(urls.for_rust(url), options or {})
+        return hdfs.open_folder(urls.to_rust_url(url), options or {})
     from holdfast.storage import objects
 
     return objects.open_folder(url, options or {})
@@ -29,17 +29,17 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
 def open_reader(url: str, options: Mapping[str, str] | None = None) -> Reader:
     """The folder that a path or URL names, to be looked at; nothing is made."""
     if urls.is_local(url):
-        return local.open_folder(urls.local_path(url))
+        return local.open_folder(urls.to_local_path(url))
     from holdfast.storage import remote
 
-    return remote.RemoteReader(_listing(url, options or {}))
+    return remote.RemoteReader(_open_listing(url, options or {}))
 
 
-def _listing(url: str, options: Mapping[str, str]) -> "Remote":
+def _open_listing(url: str, options: Mapping[str, str]) -> "Remote":
     if urls.is_hdfs(url):
         from holdfast.storage import hdfs
 
-        return hdfs.open_listing(urls.for_rust(url), options)
+        return hdfs.open_listing(urls.to_rust_url(url), options)
     from holdfast.storage import objects
 
     return objects.open_listing(url, options)

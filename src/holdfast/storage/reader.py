@@ -75,7 +75,7 @@ class Piece:
     last: bool = False
 
 
-Read = tuple[Piece, bytes | Missing | Refused]
+ReadResult = tuple[Piece, bytes | Missing | Refused]
 
 
 class Reader(Protocol):
@@ -89,18 +89,18 @@ class Reader(Protocol):
         """Every file below the folders, at any depth; each file once."""
         ...
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces, in their order; on remote storage they are asked for together."""
         ...
 
 
-def too_long(piece: Piece, size: int) -> Refused:
+def refuse_too_long(piece: Piece, size: int) -> Refused:
     """The refusal of a file that is longer than it may be."""
     reason = f"has {size:,} bytes, more than the {piece.most:,} read"
     return Refused(path=piece.path, reason=reason, too_long=True)
 
 
-def joined(folder: str, name: str) -> str:
+def join_path(folder: str, name: str) -> str:
     """The path of a name in a folder."""
     return f"{folder}/{name}" if folder else name
 
@@ -130,14 +130,14 @@ class Subfolder:
                 case Refused(path=path):
                     yield replace(found, path=self._inside(path))
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces, in their order."""
         whole = [Piece(path=self._at(p.path), most=p.most, last=p.last) for p in pieces]
         for piece, (_, data) in zip(pieces, self._reader.read(whole), strict=True):
             yield piece, data if isinstance(data, bytes) else replace(data, path=piece.path)
 
     def _at(self, path: str) -> str:
-        return joined(self._folder, path) if path else self._folder
+        return join_path(self._folder, path) if path else self._folder
 
     def _inside(self, path: str) -> str:
         return path[len(self._folder) + 1 :] if self._folder else path

@@ -25,9 +25,9 @@ _KEYS = {
 _AZURE_KEYS = ("azure_storage_account_name", "azure_storage_account_key")
 
 
-def reason(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """What went wrong, in one line."""
-    said = _said(error)
+    said = _get_message(error)
     status = _STATUS.search(said)
     if status:
         asked = "the server that gives out tokens" if _SIGNING_IN in said else "the server"
@@ -36,24 +36,26 @@ def reason(error: Exception) -> str:
     return said.splitlines()[0] if said else type(error).__name__
 
 
-def forbidden(error: Exception) -> bool:
+def is_forbidden(error: Exception) -> bool:
     """Whether the server refuses this user."""
-    status = _STATUS.search(_said(error))
+    status = _STATUS.search(_get_message(error))
     refused = status is not None and status[1].startswith(("401", "403"))
-    return isinstance(error, PermissionError) or (refused and _SIGNING_IN not in _said(error))
+    return isinstance(error, PermissionError) or (
+        refused and _SIGNING_IN not in _get_message(error)
+    )
 
 
-def hint(url: str, error: Exception) -> str:
+def make_hint(url: str, error: Exception) -> str:
     """What to do about it."""
-    said = _said(error)
+    said = _get_message(error)
     if "No space left" in said or "quota" in said.lower():
         return f"make room on the disk of `{url}`, then start again"
     if any(words in said for words in _WITHOUT_KEYS):
-        keys = _KEYS.get(urls.scheme(urls.for_rust(url)), _AZURE_KEYS)
+        keys = _KEYS.get(urls.get_scheme(urls.to_rust_url(url)), _AZURE_KEYS)
         given = " ".join(f"--storage {key}=…" for key in keys)
         return f"say whose storage it is, as in `{given}`, or by `Pipeline(storage=…)`"
     return f"check that `{url}` exists and that this user may read and write it"
 
 
-def _said(error: Exception) -> str:
+def _get_message(error: Exception) -> str:
     return str(error).partition(_ANSWER_ENDS)[0].strip()

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from holdfast.storage.reader import PORTION, Children, File, Piece, Portion, Read, Refused
+from holdfast.storage.reader import PORTION, Children, File, Piece, Portion, ReadResult, Refused
 from holdfast.storage.store import Missing
 
 TOGETHER = 32
 _QUEUED = 64
 _WAIT_SECONDS = 0.2
 
-Found = tuple[str, int, int]
+ListedFile = tuple[str, int, int]
 """Path, size, and when it was modified, in milliseconds."""
 
 
@@ -33,7 +33,7 @@ class Remote(Protocol):
         """What lies directly in a folder."""
         ...
 
-    def below(self, folder: str) -> Iterator[Sequence[Found]]:
+    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
         """Every file below a folder, as the server pages them; raises Forbidden."""
         ...
 
@@ -63,7 +63,7 @@ class RemoteReader:
             finally:
                 listings.abandoned.set()
 
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Read]:
+    def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
         """The pieces, in their order; asked for together, some ahead of the one that is awaited."""
         with ThreadPoolExecutor(TOGETHER) as pool:
             # In groups, because a pool hands out no answer before all of its tasks are known.
@@ -83,7 +83,7 @@ class _Listings:
     def listed(self, folder: str) -> None:
         """List one folder; None in the queue says that it is done."""
         try:
-            for portion in _portions(self._remote.below(folder)):
+            for portion in _group_by_folder(self._remote.below(folder)):
                 if not self._put(portion):
                     return
             self._put(None)
@@ -114,10 +114,10 @@ class _Listings:
         return False
 
 
-def _portions(pages: Iterator[Sequence[Found]]) -> Iterator[Portion]:
+def _group_by_folder(pages: Iterator[Sequence[ListedFile]]) -> Iterator[Portion]:
     """Pages of paths -> files by folder."""
     folder, files = "", list[File]()
-    for path, size, modified_ms in _without_markers(pages):
+    for path, size, modified_ms in _drop_markers(pages):
         own, _, name = path.rpartition("/")
         if own != folder or len(files) >= PORTION:
             if files:
@@ -128,13 +128,13 @@ def _portions(pages: Iterator[Sequence[Found]]) -> Iterator[Portion]:
         yield Portion(folder=folder, files=files)
 
 
-def _without_markers(pages: Iterator[Sequence[Found]]) -> Iterator[Found]:
+def _drop_markers(pages: Iterator[Sequence[ListedFile]]) -> Iterator[ListedFile]:
     """The files, without the empty objects that stand for folders.
 
     Hadoop marks a folder by an empty object `a/`, which clients show as a file `a`. Listings are
     in the order of the names, so what lies in the folder follows at once.
     """
-    held: Found | None = None
+    held: ListedFile | None = None
     for page in pages:
         for found in page:
             if held is not None:

@@ -8,62 +8,68 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference, operators, schemas
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import Term
 
 _AGGREGATES = frozenset({"stateStoreSave", "sessionWindowStateStoreSaveExec"})
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """The aggregates of each operator."""
     if change.old is None:
-        yield from _by_schema(change)
+        yield from _compare_schemas(change)
         return
-    for number, was, now in operators.same(change):
-        if difference.types(was.stored) != difference.types(now.stored):
-            yield _types(number, difference.record(change), was.values, now.values)
+    for number, was, now in operators.pair_unchanged(change):
+        if difference.list_types(was.stored) != difference.list_types(now.stored):
+            yield _make_type_finding(number, difference.name_record(change), was.values, now.values)
         elif now.kind in _AGGREGATES:
             old, new = ([one.text for one in side.values] for side in (was, now))
             if old != new:
-                yield _other(number, difference.record(change), was.values, now.values)
+                yield _make_aggregate_finding(
+                    number, difference.name_record(change), was.values, now.values
+                )
 
 
-def _types(number: int, where: str, was: Sequence[Term], now: Sequence[Term]) -> Finding:
-    return difference.found(
+def _make_type_finding(
+    number: int, where: str, was: Sequence[Term], now: Sequence[Term]
+) -> Finding:
+    return difference.make_finding(
         Code.STATE_SCHEMA_CHANGED,
         Severity.BLOCKS,
         f"The aggregates of operator {number} are kept in columns of other types or number: Spark"
         " refuses the state.",
         where=where,
-        was=difference.names(was),
-        now=difference.names(now),
+        was=difference.format_terms(was),
+        now=difference.format_terms(now),
         remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 
-def _other(number: int, where: str, was: Sequence[Term], now: Sequence[Term]) -> Finding:
-    return difference.found(
+def _make_aggregate_finding(
+    number: int, where: str, was: Sequence[Term], now: Sequence[Term]
+) -> Finding:
+    return difference.make_finding(
         Code.AGGREGATES_CHANGED,
         Severity.LOSES,
         f"Operator {number} keeps other aggregates in columns of the same types: it goes on from"
         " numbers that meant something else, and Spark does not notice.",
         where=where,
-        was=difference.names(was),
-        now=difference.names(now),
+        was=difference.format_terms(was),
+        now=difference.format_terms(now),
         remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 
-def _by_schema(change: Change) -> Iterator[Finding | NotAssessed]:
-    for number, seen, now in schemas.of_operators(change):
+def _compare_schemas(change: QueryChange) -> Iterator[Finding | NotAssessed]:
+    for number, seen, now in schemas.pair_operators(change):
         if now.kind != "stateStoreSave" or not seen.value or not now.stored:
             continue
         if any("decimal" in one.type for one in (*seen.value, *now.stored)):
             continue  # Spark computes some of them as whole numbers
-        if difference.types(seen.value) != difference.types(now.stored):
-            yield _types(number, seen.file, seen.value, now.stored)
+        if difference.list_types(seen.value) != difference.list_types(now.stored):
+            yield _make_type_finding(number, seen.file, seen.value, now.stored)
         elif [one.name for one in seen.value] != [one.name for one in now.stored]:
-            yield _other(number, seen.file, seen.value, now.stored)
+            yield _make_aggregate_finding(number, seen.file, seen.value, now.stored)
     if any(one.kind in _AGGREGATES for one in change.new.operators):
         yield NotAssessed(
             question="whether the aggregates are of the same columns",

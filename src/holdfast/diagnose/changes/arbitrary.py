@@ -8,32 +8,34 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.diagnose.changes import difference, operators
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.finding import Change, Code, Finding, Severity
+from holdfast.model.finding import Code, Finding, QueryChange, Severity
 from holdfast.model.fingerprint import PlanOperator
-from holdfast.model.json import mapping
-from holdfast.model.state import OperatorSeen
+from holdfast.model.json import as_mapping
+from holdfast.model.state import OperatorEvidence
 
 _NO_TIMEOUT = "NoTimeout"
 _MODES = {"time mode": "timeMode", "output mode": "outputMode"}
 
 
-def asked(change: Change) -> Iterator[Finding]:
+def evaluate(change: QueryChange) -> Iterator[Finding]:
     """State, timeouts and modes."""
-    for number, was, now in operators.same(change):
-        yield from _state(number, difference.record(change), was, now)
+    for number, was, now in operators.pair_unchanged(change):
+        yield from _compare_state(number, difference.name_record(change), was, now)
     for seen in change.evidence.operators:
         if seen.operator < len(change.new.operators):
-            yield from _modes(seen, change.new.operators[seen.operator])
+            yield from _compare_modes(seen, change.new.operators[seen.operator])
 
 
-def _state(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:
+def _compare_state(
+    number: int, where: str, was: PlanOperator, now: PlanOperator
+) -> Iterator[Finding]:
     old, new = was.details.get("state", ""), now.details.get("state", "")
     what = f"the state of operator {number}"
-    yield from difference.of_types(what, where, old, new, f"{TAKE_BACK}, or {NEW_CHECKPOINT}")
+    yield from difference.compare_types(what, where, old, new, f"{TAKE_BACK}, or {NEW_CHECKPOINT}")
     before, after = was.details.get("timeout", ""), now.details.get("timeout", "")
     if before != after:
         blocks = _NO_TIMEOUT in (before, after)
-        yield difference.found(
+        yield difference.make_finding(
             Code.TIMEOUT_CHANGED,
             Severity.BLOCKS if blocks else Severity.LOSES,
             f"Operator {number} has another kind of timeout: "
@@ -49,13 +51,13 @@ def _state(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Ite
         )
 
 
-def _modes(seen: OperatorSeen, now: PlanOperator) -> Iterator[Finding]:
+def _compare_modes(seen: OperatorEvidence, now: PlanOperator) -> Iterator[Finding]:
     """What Spark itself compares of transformWithState."""
-    told: Mapping[str, object] = mapping(seen.properties)
+    told: Mapping[str, object] = as_mapping(seen.properties)
     for name, key in _MODES.items():
         was, new = str(told.get(key, "")), now.details.get(name, "")
         if was and new and was.lower() != new.lower():
-            yield difference.found(
+            yield difference.make_finding(
                 Code.OUTPUT_MODE_CHANGED if name == "output mode" else Code.TIMEOUT_CHANGED,
                 Severity.BLOCKS,
                 f"Operator {seen.operator} has another {name}: Spark refuses the state.",

@@ -6,10 +6,10 @@ Only the code of the function itself is compared, not that of what it calls, nor
 from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Every function that both plans name."""
     new = change.new.functions
     if new:
@@ -25,12 +25,12 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
         if not was or not now or was.split(" ")[0] != now.split(" ")[0] or was == now:
             continue
         stateful = bool(change.new.operators)
-        yield difference.found(
+        yield difference.make_finding(
             Code.FUNCTION_CHANGED,
             Severity.UNDEFINED if stateful else Severity.NOTE,
             f"The code of `{name}` is another one"
             + ("; the state was made by the old one." if stateful else "."),
-            where=difference.record(change),
+            where=difference.name_record(change),
             was=was,
             now=now,
             remedies=("accept it, if state of both kinds is what you want",) if stateful else (),

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference, operators
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanOperator
 
 _JOIN = "symmetricHashJoin"
 _INNER = "Inner"
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Type, condition and kept columns of each join."""
     if change.old is None:
         if any(one.kind == _JOIN for one in change.new.operators):
@@ -20,16 +20,18 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
                 reason="no run record holds the plan of the query",
             )
         return
-    for number, was, now in operators.same(change):
+    for number, was, now in operators.pair_unchanged(change):
         if now.kind == _JOIN:
-            yield from _join(number, difference.record(change), was, now)
+            yield from _compare_join(number, difference.name_record(change), was, now)
 
 
-def _join(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:
+def _compare_join(
+    number: int, where: str, was: PlanOperator, now: PlanOperator
+) -> Iterator[Finding]:
     old, new = was.details.get("join type", ""), now.details.get("join type", "")
     if old != new:
         wrong = old == _INNER
-        yield difference.found(
+        yield difference.make_finding(
             Code.JOIN_TYPE_CHANGED,
             Severity.DUPLICATES if wrong else Severity.UNDEFINED,
             f"Join {number} is of another type: "
@@ -45,7 +47,7 @@ def _join(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iter
             remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
         )
     if was.details.get("condition") != now.details.get("condition"):
-        yield difference.found(
+        yield difference.make_finding(
             Code.JOIN_CHANGED,
             Severity.UNDEFINED,
             f"Join {number} has another condition: rows in the state were kept, and removed, by"
@@ -55,28 +57,30 @@ def _join(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iter
             now=now.details.get("condition", ""),
             remedies=(TAKE_BACK,),
         )
-    yield from _kept(number, where, was, now)
+    yield from _compare_columns(number, where, was, now)
 
 
-def _kept(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Iterator[Finding]:
-    if difference.types(was.values) != difference.types(now.values):
-        yield difference.found(
+def _compare_columns(
+    number: int, where: str, was: PlanOperator, now: PlanOperator
+) -> Iterator[Finding]:
+    if difference.list_types(was.values) != difference.list_types(now.values):
+        yield difference.make_finding(
             Code.STATE_SCHEMA_CHANGED,
             Severity.BLOCKS,
             f"Join {number} keeps other columns: Spark refuses the state.",
             where=where,
-            was=difference.names(was.values),
-            now=difference.names(now.values),
+            was=difference.format_terms(was.values),
+            now=difference.format_terms(now.values),
             remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
         )
     elif [one.text for one in was.values] != [one.text for one in now.values]:
-        yield difference.found(
+        yield difference.make_finding(
             Code.JOIN_CHANGED,
             Severity.LOSES,
             f"Join {number} keeps other columns of the same types: rows in the state are taken"
             " for something else.",
             where=where,
-            was=difference.names(was.values),
-            now=difference.names(now.values),
+            was=difference.format_terms(was.values),
+            now=difference.format_terms(now.values),
             remedies=(TAKE_BACK,),
         )

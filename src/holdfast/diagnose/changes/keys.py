@@ -7,25 +7,27 @@ from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference, operators, schemas
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanOperator
 
 _STRUCT = "create_named_struct("
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """The keys of each operator."""
     if change.old is None:
-        yield from _by_schema(change)
+        yield from _compare_schemas(change)
         return
-    for number, was, now in operators.same(change):
-        if difference.types(was.keys) != difference.types(now.keys):
-            yield _types(number, difference.record(change), was, now)
-        elif [_unnamed(one.text) for one in was.keys] != [_unnamed(one.text) for one in now.keys]:
-            yield _other(number, difference.record(change), was, now)
+    for number, was, now in operators.pair_unchanged(change):
+        if difference.list_types(was.keys) != difference.list_types(now.keys):
+            yield _make_type_finding(number, difference.name_record(change), was, now)
+        elif [_drop_names(one.text) for one in was.keys] != [
+            _drop_names(one.text) for one in now.keys
+        ]:
+            yield _make_key_finding(number, difference.name_record(change), was, now)
 
 
-def _unnamed(text: str) -> str:
+def _drop_names(text: str) -> str:
     """A key that is a struct, without the names of its fields: the state does not hold them."""
     if not text.startswith(_STRUCT) or not text.endswith(")"):
         return text
@@ -39,44 +41,44 @@ def _unnamed(text: str) -> str:
     return f"struct({','.join(parts[1::2])})"
 
 
-def _types(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
-    return difference.found(
+def _make_type_finding(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
+    return difference.make_finding(
         Code.STATE_SCHEMA_CHANGED,
         Severity.BLOCKS,
         f"The keys of operator {number} have other types: Spark refuses the state.",
         where=where,
-        was=difference.names(was.keys),
-        now=difference.names(now.keys),
+        was=difference.format_terms(was.keys),
+        now=difference.format_terms(now.keys),
         remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 
-def _other(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
-    return difference.found(
+def _make_key_finding(number: int, where: str, was: PlanOperator, now: PlanOperator) -> Finding:
+    return difference.make_finding(
         Code.KEYS_CHANGED,
         Severity.LOSES,
         f"Operator {number} has other keys of the same types: what is in the state is taken for"
         " something else, and Spark does not notice.",
         where=where,
-        was=difference.names(was.keys),
-        now=difference.names(now.keys),
+        was=difference.format_terms(was.keys),
+        now=difference.format_terms(now.keys),
         remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 
-def _by_schema(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_schemas(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Without a record: the schema of the state has the names of the keys, which Spark ignores."""
-    for number, seen, now in schemas.of_operators(change):
+    for number, seen, now in schemas.pair_operators(change):
         if not seen.key or now.kind not in schemas.WITH_NAMES:
             continue
-        was = difference.types(seen.key)
-        if was != difference.types(now.keys):
+        was = difference.list_types(seen.key)
+        if was != difference.list_types(now.keys):
             shown = PlanOperator(
                 kind=now.kind, keys=seen.key, values=(), stored=(), details={}, steps=()
             )
-            yield _types(number, seen.file, shown, now)
+            yield _make_type_finding(number, seen.file, shown, now)
         elif [one.name for one in seen.key] != [one.name for one in now.keys]:
-            yield difference.found(
+            yield difference.make_finding(
                 Code.KEYS_CHANGED,
                 Severity.LOSES
                 if {one.name for one in seen.key} == {one.name for one in now.keys}

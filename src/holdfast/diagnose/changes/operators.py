@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
 from holdfast.model.fact import Known
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanOperator
 
 _SAME = {"StatefulStreamlineAggregate": "stateStoreSave"}
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Number, kind and order."""
-    was, where, named = before(change)
+    was, where, named = find_previous(change)
     now = [one.kind for one in change.new.operators]
     if was is None:
         if now:
@@ -27,12 +27,12 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             )
         return
     if was != now:
-        yield _other(was, now, where, named=named)
+        yield _make_change_finding(was, now, where, named=named)
     elif change.old is not None and change.old.operators:
-        yield from _swapped(change, change.old.operators)
+        yield from _find_swapped(change, change.old.operators)
 
 
-def before(change: Change) -> tuple[list[str] | None, str, bool]:
+def find_previous(change: QueryChange) -> tuple[list[str] | None, str, bool]:
     """Names of the operators whose state is there, what says so, and whether Spark can tell."""
     seen = sorted(change.evidence.operators, key=lambda one: one.operator)
     named = [
@@ -45,16 +45,18 @@ def before(change: Change) -> tuple[list[str] | None, str, bool]:
         where = "state/0/_metadata" if named else "state"
         return [_SAME.get(one, one) for one in named], where, True
     if change.old is not None:
-        return [one.kind for one in change.old.operators], difference.record(change), False
+        return [one.kind for one in change.old.operators], difference.name_record(change), False
     told = [one.name for one in seen if isinstance(one.name, Known)]
     if len(told) == len(seen) and whole:
         return [one.value for one in told], told[0].read_from[0], False
     return None, "", False
 
 
-def _other(was: Sequence[str], now: Sequence[str], where: str, *, named: bool) -> Finding:
+def _make_change_finding(
+    was: Sequence[str], now: Sequence[str], where: str, *, named: bool
+) -> Finding:
     if not now and not named:
-        return difference.found(
+        return difference.make_finding(
             Code.OPERATORS_CHANGED,
             Severity.NOTE,
             "The state of an operator that is gone stays where it is, and nothing reads it. The"
@@ -71,7 +73,7 @@ def _other(was: Sequence[str], now: Sequence[str], where: str, *, named: bool) -
         text = "Another number of stateful operators: each takes the state of another, and fails."
     else:
         text = "A stateful operator is of another kind than the one whose state is there."
-    return difference.found(
+    return difference.make_finding(
         Code.OPERATORS_CHANGED,
         Severity.BLOCKS if named else Severity.LOSES,
         f"{text} An offset entry is written by then."
@@ -84,32 +86,34 @@ def _other(was: Sequence[str], now: Sequence[str], where: str, *, named: bool) -
     )
 
 
-def _swapped(change: Change, old: Sequence[PlanOperator]) -> Iterator[Finding]:
-    was, now = _keyed(old), _keyed(change.new.operators)
-    if _exchanged(was, now):
-        yield difference.found(
+def _find_swapped(change: QueryChange, old: Sequence[PlanOperator]) -> Iterator[Finding]:
+    was, now = _list_keys(old), _list_keys(change.new.operators)
+    if _is_exchanged(was, now):
+        yield difference.make_finding(
             Code.OPERATORS_SWAPPED,
             Severity.LOSES,
             "Stateful operators of one kind have changed places: each takes the other's state,"
             " and Spark does not notice.",
-            where=difference.record(change),
+            where=difference.name_record(change),
             was="; ".join(f"{kind} {keys}" for kind, keys in was),
             now="; ".join(f"{kind} {keys}" for kind, keys in now),
             remedies=(TAKE_BACK,),
         )
 
 
-def _keyed(operators: Sequence[PlanOperator]) -> list[tuple[str, str]]:
-    return [(one.kind, difference.names(one.keys)) for one in operators]
+def _list_keys(operators: Sequence[PlanOperator]) -> list[tuple[str, str]]:
+    return [(one.kind, difference.format_terms(one.keys)) for one in operators]
 
 
-def _exchanged(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
+def _is_exchanged(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
     return was != now and sorted(was) == sorted(now)
 
 
-def same(change: Change) -> Iterator[tuple[int, PlanOperator, PlanOperator]]:
+def pair_unchanged(change: QueryChange) -> Iterator[tuple[int, PlanOperator, PlanOperator]]:
     """The operators that are what they were, by number, as they were and as they are to be."""
-    if change.old is None or _exchanged(_keyed(change.old.operators), _keyed(change.new.operators)):
+    if change.old is None or _is_exchanged(
+        _list_keys(change.old.operators), _list_keys(change.new.operators)
+    ):
         return
     pairs = zip(change.old.operators, change.new.operators, strict=False)
     for number, (was, now) in enumerate(pairs):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from holdfast.diagnose import kafka_identity
 from holdfast.diagnose.changes import difference
-from holdfast.diagnose.kafka_identity import Cluster
-from holdfast.model.finding import Change, Code, Finding, Severity
+from holdfast.diagnose.kafka_identity import ClusterMatch
+from holdfast.model.finding import Code, Finding, QueryChange, Severity
 from holdfast.model.fingerprint import PlanSource
 
 _RATES = (
@@ -23,7 +23,7 @@ _IGNORED = ("startingoffsets", "startingtimestamp", "startingversion", "starting
 _SERVERS = "kafka.bootstrap.servers"
 
 
-def asked(change: Change) -> Iterator[Finding]:
+def evaluate(change: QueryChange) -> Iterator[Finding]:
     """Options and columns of each source that is still the same."""
     if change.old is None or len(change.old.sources) != len(change.new.sources):
         return
@@ -32,36 +32,38 @@ def asked(change: Change) -> Iterator[Finding]:
             continue
         for key in sorted({*was.options, *now.options}):
             if was.options.get(key) != now.options.get(key):
-                yield from _option(
-                    change, index, key, kafka_identity.cluster(was.identity, now.identity)
+                yield from _compare_option(
+                    change, index, key, kafka_identity.compare_clusters(was.identity, now.identity)
                 )
-        yield from _columns(change, index, was, now)
+        yield from _compare_columns(change, index, was, now)
 
 
-def _option(change: Change, index: int, key: str, cluster: Cluster) -> Iterator[Finding]:
-    severity, text = _meaning(key.lower(), cluster)
-    if key.lower() == _SERVERS and cluster is Cluster.OTHER:
+def _compare_option(
+    change: QueryChange, index: int, key: str, cluster: ClusterMatch
+) -> Iterator[Finding]:
+    severity, text = _explain_option(key.lower(), cluster)
+    if key.lower() == _SERVERS and cluster is ClusterMatch.OTHER:
         return  # told as what it is, KAFKA_CLUSTER_CHANGED
     old = change.old.sources[index] if change.old else change.new.sources[index]
-    yield difference.found(
+    yield difference.make_finding(
         Code.SOURCE_OPTION_CHANGED,
         severity,
         f"Option `{key}` of source {index}: {text}",
-        where=difference.record(change),
+        where=difference.name_record(change),
         was=old.options.get(key, ""),
         now=change.new.sources[index].options.get(key, ""),
         remedies=(difference.TAKE_BACK,) if severity is Severity.UNDEFINED else (),
     )
 
 
-def _meaning(key: str, cluster: Cluster) -> tuple[Severity, str]:
+def _explain_option(key: str, cluster: ClusterMatch) -> tuple[Severity, str]:
     if key.startswith(_RATES):
         return Severity.NOTE, "how much a batch takes may change at any time."
     if key in _IGNORED:
         return Severity.NOTE, "it has no effect once there is a checkpoint."
     if key == "failondataloss":
         return Severity.NOTE, "it decides whether offsets that are gone stop the query."
-    if key == _SERVERS and cluster is Cluster.SAME:
+    if key == _SERVERS and cluster is ClusterMatch.SAME:
         return Severity.NOTE, "they are servers of the same cluster."
     if key == _SERVERS:
         return (
@@ -71,17 +73,19 @@ def _meaning(key: str, cluster: Cluster) -> tuple[Severity, str]:
     return Severity.UNDEFINED, "it may decide which rows are read, or what is in them."
 
 
-def _columns(change: Change, index: int, was: PlanSource, now: PlanSource) -> Iterator[Finding]:
+def _compare_columns(
+    change: QueryChange, index: int, was: PlanSource, now: PlanSource
+) -> Iterator[Finding]:
     old, new = ([(one.name, one.type) for one in source.columns] for source in (was, now))
     if old == new:
         return
     gone = [f"{name} {type_}" for name, type_ in old if (name, type_) not in new]
     come = [f"{name} {type_}" for name, type_ in new if (name, type_) not in old]
-    yield difference.found(
+    yield difference.make_finding(
         Code.SOURCE_SCHEMA_CHANGED,
         Severity.NOTE,
         f"Source {index} has other columns; what reaches the state is compared by itself.",
-        where=difference.record(change),
+        where=difference.name_record(change),
         was=", ".join(gone),
         now=", ".join(come),
     )

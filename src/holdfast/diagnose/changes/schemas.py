@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.model.checkpoint import Column
+from holdfast.model.checkpoint import StateColumn
 from holdfast.model.fact import Known
-from holdfast.model.finding import Change
+from holdfast.model.finding import QueryChange
 from holdfast.model.fingerprint import PlanOperator, Term
 
 # Their key columns have the names of the query; a join's and a session's do not.
@@ -15,7 +15,7 @@ _FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class OperatorSchema:
     """Key and value of the state of an operator that has one store of one column family."""
 
     file: str
@@ -23,7 +23,7 @@ class Schema:
     value: tuple[Term, ...]
 
 
-def of_operators(change: Change) -> Iterator[tuple[int, Schema, PlanOperator]]:
+def pair_operators(change: QueryChange) -> Iterator[tuple[int, OperatorSchema, PlanOperator]]:
     """The operators of the same kind in the checkpoint and in the query to come, by number."""
     for seen in change.evidence.operators:
         name = seen.name.value if isinstance(seen.name, Known) else ""
@@ -32,12 +32,12 @@ def of_operators(change: Change) -> Iterator[tuple[int, Schema, PlanOperator]]:
             continue
         new = change.new.operators[seen.operator]
         if new.kind == name:
-            key, value = _terms(families[0].key), _terms(families[0].value)
+            key, value = _to_terms(families[0].key), _to_terms(families[0].value)
             if name == "stateStoreSave" and change.evidence.settings.get(_FORMAT) == "1":
                 value = value[len(key) :]  # which keeps the key a second time
             file = f"state/{seen.operator}/0/_metadata/schema"
-            yield seen.operator, Schema(file=file, key=key, value=value), new
+            yield seen.operator, OperatorSchema(file=file, key=key, value=value), new
 
 
-def _terms(columns: Sequence[Column]) -> tuple[Term, ...]:
+def _to_terms(columns: Sequence[StateColumn]) -> tuple[Term, ...]:
     return tuple(Term(name=one.name, type=one.type, text="") for one in columns)

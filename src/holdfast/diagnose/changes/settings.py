@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference
 from holdfast.model import advice
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.spark import state_partitions
-from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, parsed
+from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, parse_version
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Pinned settings that have no effect, and others that have one."""
     pinned = change.evidence.settings
     stateful = bool(change.new.operators)
     for key, wish in change.new.settings.items():
         if key in PINNED_SINCE:
             if stateful and key in pinned and pinned[key] != wish:
-                yield difference.found(
+                yield difference.make_finding(
                     Code.PROVIDER_PINNED if key == _PROVIDER else Code.SETTING_PINNED,
                     Severity.NOTE,
                     f"`{key}` stays `{pinned[key]}`, whatever is asked for.",
@@ -32,11 +32,11 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
                     remedies=(f"to use the new value, {advice.NEW_CHECKPOINT}",),
                 )
         elif change.old is not None and change.old.settings.get(key, wish) != wish:
-            yield _other(change, key, change.old.settings[key], wish)
-    yield from _partitions(change)
-    now = parsed(change.new.spark_version)
+            yield _make_change_finding(change, key, change.old.settings[key], wish)
+    yield from _compare_partitions(change)
+    now = parse_version(change.new.spark_version)
     if OF_3_5_4 in pinned and now is not None and now >= LOST_IN:
-        yield difference.found(
+        yield difference.make_finding(
             Code.SETTING_LOST,
             Severity.UNDEFINED,
             "Spark 3.5.4 pinned a setting under a name that Spark 4.1 and later do not know: it"
@@ -53,18 +53,18 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _partitions(change: Change) -> Iterator[Finding]:
+def _compare_partitions(change: QueryChange) -> Iterator[Finding]:
     """The number of partitions where nothing keeps the old one, and another is asked for."""
     if change.new.spark_version != state_partitions.FORGETS:
         return
     wish = change.new.settings.get(state_partitions.SHUFFLE, "")
-    for operator, was in state_partitions.partitions(change.evidence).items():
+    for operator, was in state_partitions.find_unpinned(change.evidence).items():
         if wish.isdecimal() and int(wish) != was:
             fewer = int(wish) < was
-            yield difference.found(
+            yield difference.make_finding(
                 Code.PARTITIONS_UNPINNED,
                 Severity.LOSES if fewer else Severity.BLOCKS,
-                f"{state_partitions.text(operator, was)}: with another number"
+                f"{state_partitions.describe(operator, was)}: with another number"
                 f" {'keys lose their state' if fewer else 'the first batch fails'}.",
                 where=f"offsets/{change.evidence.batches.last_planned}",
                 was=str(was),
@@ -76,17 +76,17 @@ def _partitions(change: Change) -> Iterator[Finding]:
             )
 
 
-def _other(change: Change, key: str, was: str, wish: str) -> Finding:
+def _make_change_finding(change: QueryChange, key: str, was: str, wish: str) -> Finding:
     stateful = bool(change.new.operators)
     severity = Severity.UNDEFINED if stateful else Severity.NOTE
     text = "it is pinned by no checkpoint, and may change what is computed."
     if key == _FORMAT and stateful:
         severity, text = Severity.BLOCKS, "state in the one format cannot be read in the other."
-    return difference.found(
+    return difference.make_finding(
         Code.SETTING_CHANGED,
         severity,
         f"`{key}` is another one: {text}",
-        where=difference.record(change),
+        where=difference.name_record(change),
         was=was,
         now=wish,
         remedies=(f"keep it: `--set {key}={was}`",),

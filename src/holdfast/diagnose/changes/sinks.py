@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
 from holdfast.model.fact import Known
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanSink
 
 _FILES = frozenset({"FileSink", "parquet", "json", "csv", "orc", "text"})
@@ -17,63 +17,65 @@ _STREAMS = frozenset({"kafka"})
 _NAMED = re.compile(r"(?P<kind>Delta|File)Sink\[(?P<path>.+)\]")
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Sinks, and the output mode."""
-    yield from _sinks(change)
-    yield from _mode(change)
+    yield from _compare_sinks(change)
+    yield from _compare_mode(change)
 
 
-def _sinks(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_sinks(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     old, new = change.old, change.new.sinks
     if not new:
-        yield _not_compared("the sink of the query to come was not given")
+        yield _make_not_assessed("the sink of the query to come was not given")
         return
     if old is None or not old.sinks:
-        yield from _by_name(change, new)
+        yield from _compare_by_name(change, new)
         return
     if old.sinks == new:
         return
-    yield _changed(new, difference.record(change), _shown(old.sinks))
+    yield _make_change_finding(new, difference.name_record(change), _format_sinks(old.sinks))
 
 
-def _not_compared(reason: str) -> NotAssessed:
+def _make_not_assessed(reason: str) -> NotAssessed:
     return NotAssessed(question="whether the sink is the one that was written to", reason=reason)
 
 
-def _by_name(change: Change, new: Sequence[PlanSink]) -> Iterator[Finding | NotAssessed]:
+def _compare_by_name(
+    change: QueryChange, new: Sequence[PlanSink]
+) -> Iterator[Finding | NotAssessed]:
     """Compare with the sink that Spark named when the query ran; that has no fingerprint."""
     seen = change.evidence.sink
     if not isinstance(seen, Known):
-        yield _not_compared("a checkpoint does not name its sink, and no run record does")
+        yield _make_not_assessed("a checkpoint does not name its sink, and no run record does")
         return
     named = _NAMED.fullmatch(seen.value)
     was = f"the run record names the sink `{seen.value}`"
     if named is None or len(new) > 1:
-        yield _not_compared(f"{was}, which cannot be compared with `{_shown(new)}`")
+        yield _make_not_assessed(f"{was}, which cannot be compared with `{_format_sinks(new)}`")
         return
-    kind, path = named["kind"].lower(), _plain(named["path"])
+    kind, path = named["kind"].lower(), _normalize_path(named["path"])
     now = "file" if new[0].kind in _FILES else new[0].kind.lower()
     if kind == now and not new[0].target:
-        yield _not_compared(f"{was}, and the query to come does not say where it writes")
-    elif (kind, path) != (now, _plain(new[0].target)):
-        yield _changed(new, seen.read_from[0], seen.value)
+        yield _make_not_assessed(f"{was}, and the query to come does not say where it writes")
+    elif (kind, path) != (now, _normalize_path(new[0].target)):
+        yield _make_change_finding(new, seen.read_from[0], seen.value)
 
 
-def _plain(path: str) -> str:
+def _normalize_path(path: str) -> str:
     """A path without what does not change which folder it names."""
     return re.sub(r"^file:/*(?=/)", "", path).rstrip("/").replace("s3a://", "s3://")
 
 
-def _changed(new: Sequence[PlanSink], where: str, was: str) -> Finding:
-    severity, text = _meaning(new)
-    return difference.found(
+def _make_change_finding(new: Sequence[PlanSink], where: str, was: str) -> Finding:
+    severity, text = _explain_change(new)
+    return difference.make_finding(
         Code.SINK_CHANGED,
         severity,
         "The sink is another one: it gets what comes from now on, and nothing of what was written"
         f" before{text}",
         where=where,
         was=was,
-        now=_shown(new),
+        now=_format_sinks(new),
         remedies=()
         if severity is Severity.NOTE
         else (
@@ -83,7 +85,7 @@ def _changed(new: Sequence[PlanSink], where: str, was: str) -> Finding:
     )
 
 
-def _meaning(new: Sequence[PlanSink]) -> tuple[Severity, str]:
+def _explain_change(new: Sequence[PlanSink]) -> tuple[Severity, str]:
     """What Spark's documentation says of a new sink, by its kind."""
     if any(one.kind in _FILES for one in new):
         return (
@@ -95,7 +97,7 @@ def _meaning(new: Sequence[PlanSink]) -> tuple[Severity, str]:
     return Severity.UNDEFINED, "."
 
 
-def _mode(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_mode(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     seen = change.evidence.output_mode
     was = change.old.output_mode if change.old is not None else ""
     if not was and isinstance(seen, Known):
@@ -108,7 +110,7 @@ def _mode(change: Change) -> Iterator[Finding | NotAssessed]:
         )
     elif was != now:
         stateful = bool(change.new.operators)
-        yield difference.found(
+        yield difference.make_finding(
             Code.OUTPUT_MODE_CHANGED,
             Severity.UNDEFINED if stateful else Severity.NOTE,
             "The output mode is another one: "
@@ -117,18 +119,20 @@ def _mode(change: Change) -> Iterator[Finding | NotAssessed]:
                 if stateful
                 else "without state both give the same rows."
             ),
-            where=difference.record(change) if change.old is not None else seen_file(change),
+            where=difference.name_record(change)
+            if change.old is not None
+            else name_mode_file(change),
             was=was,
             now=now,
             remedies=(difference.TAKE_BACK,) if stateful else (),
         )
 
 
-def seen_file(change: Change) -> str:
+def name_mode_file(change: QueryChange) -> str:
     """The file that tells the output mode."""
     mode = change.evidence.output_mode
     return mode.read_from[0] if isinstance(mode, Known) else ""
 
 
-def _shown(sinks: Sequence[PlanSink]) -> str:
+def _format_sinks(sinks: Sequence[PlanSink]) -> str:
     return "; ".join(f"{one.kind} {one.target}".strip() for one in sinks)

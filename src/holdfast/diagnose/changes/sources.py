@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
-from holdfast.model.evidence import SourceSeen
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.evidence import SourceEvidence
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanSource
 from holdfast.model.source_offset import KafkaOffset
 
@@ -19,22 +19,22 @@ _GLOB = frozenset("*?[{")
 _NAMES = re.compile(r"[\w.,\- ]+")
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Number, kind, order and targets of the sources."""
     seen, new = change.evidence.sources, change.new.sources
     if any(one.name for one in new):
-        yield from _named(change)
+        yield from _compare_named(change)
         return
-    if _by_number(change):
-        yield from _number(change)
+    if _has_numbers(change):
+        yield from _compare_numbers(change)
     elif len(seen) != len(new):
-        yield difference.found(
+        yield difference.make_finding(
             Code.SOURCE_COUNT_CHANGED,
             Severity.BLOCKS,
             "The checkpoint holds offsets of another number of sources: Spark refuses to start.",
             where=f"offsets/{change.evidence.batches.last_planned}",
-            was=", ".join(_shown(change, seen)),
-            now=", ".join(_described(one) for one in new),
+            was=", ".join(_describe_old(change, seen)),
+            now=", ".join(_describe(one) for one in new),
             remedies=(
                 f"{TAKE_BACK}, or {NEW_CHECKPOINT}",
                 "give the other source a query of its own",
@@ -43,32 +43,32 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
         return
     changed = [
         (old, one)
-        for place, old, one in _paired(change)
-        if _other_kind(old, one) or _recorded_kind(change, place) not in ("", one.kind)
+        for place, old, one in _pair_sources(change)
+        if _has_other_kind(old, one) or _read_recorded_kind(change, place) not in ("", one.kind)
     ]
     for old, one in changed:
-        yield difference.found(
+        yield difference.make_finding(
             Code.SOURCE_KIND_CHANGED,
             Severity.BLOCKS,
             f"Source {old.name} is of another kind, which cannot read the offsets that are there.",
             where=f"offsets/{change.evidence.batches.last_planned}",
             was=old.kind,
-            now=_described(one),
+            now=_describe(one),
             remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
         )
     if not changed:
-        yield from _targets(change)
-        yield from _opaque(change)
+        yield from _compare_targets(change)
+        yield from _list_opaque(change)
 
 
-def _by_number(change: Change) -> bool:
+def _has_numbers(change: QueryChange) -> bool:
     """Whether the offsets have the numbers of their places, which need not be all there."""
     planned = change.evidence.batches.last_planned
     entry = None if planned is None else change.evidence.offset_entries.get(planned)
     return entry is not None and entry.version > 1
 
 
-def _paired(change: Change) -> Iterator[tuple[int, SourceSeen, PlanSource]]:
+def _pair_sources(change: QueryChange) -> Iterator[tuple[int, SourceEvidence, PlanSource]]:
     """The sources that have an offset, by their places."""
     seen = {one.name: one for one in change.evidence.sources}
     for place, one in enumerate(change.new.sources):
@@ -76,22 +76,22 @@ def _paired(change: Change) -> Iterator[tuple[int, SourceSeen, PlanSource]]:
             yield place, seen[str(place)], one
 
 
-def _number(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_numbers(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Version 2: Spark passes over offsets without a source, and the other way round."""
     new, old = change.new.sources, change.old
     places = {str(place) for place in range(len(new))}
     beyond = [one for one in change.evidence.sources if one.name not in places]
     was = old.sources if old is not None else ()
     if beyond or (was and len(was) != len(new)):
-        yield difference.found(
+        yield difference.make_finding(
             Code.SOURCE_COUNT_CHANGED,
             Severity.UNDEFINED,
             "The query reads another number of sources: Spark gives them the offsets of their"
             " places, forgets those that are left over, and reads the rest from their beginnings.",
             where=f"offsets/{change.evidence.batches.last_planned}",
-            was=", ".join(_described(one) for one in was)
+            was=", ".join(_describe(one) for one in was)
             or ", ".join(f"source {one.name}" for one in change.evidence.sources),
-            now=", ".join(_described(one) for one in new),
+            now=", ".join(_describe(one) for one in new),
             remedies=(TAKE_BACK, "accept it, if the sources before it are the same"),
         )
     elif not was:
@@ -99,34 +99,34 @@ def _number(change: Change) -> Iterator[Finding | NotAssessed]:
         for place in range(len(new)):
             if str(place) not in names:
                 yield NotAssessed(
-                    question=f"whether source {place} ({_described(new[place])}) is a new one",
+                    question=f"whether source {place} ({_describe(new[place])}) is a new one",
                     reason="it has no offset yet, and no run record holds the plan of the query",
                 )
 
 
-def _opaque(change: Change) -> Iterator[NotAssessed]:
+def _list_opaque(change: QueryChange) -> Iterator[NotAssessed]:
     for index, one in enumerate(change.new.sources):
         if one.kind not in _SHAPES:
             yield NotAssessed(
-                question=f"whether source {index} ({_described(one)}) still takes its offsets for"
+                question=f"whether source {index} ({_describe(one)}) still takes its offsets for"
                 " what they were",
                 reason="only its own code knows what they mean",
             )
 
 
-def _targets(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_targets(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     new = change.new.sources
     if change.old is None or len(change.old.sources) != len(new):
-        yield from _by_offsets(change)
+        yield from _compare_offsets(change)
         return
     old = change.old.sources
     was, now = [one.target for one in old], [one.target for one in new]
     if was != now and sorted(was) == sorted(now):
-        yield difference.found(
+        yield difference.make_finding(
             Code.SOURCES_SWAPPED,
             Severity.LOSES,
             "The sources come in another order: each would go on from the offsets of another.",
-            where=difference.record(change),
+            where=difference.name_record(change),
             was=", ".join(was),
             now=", ".join(now),
             remedies=(f"{TAKE_BACK}: name the sources in the old order",),
@@ -134,10 +134,12 @@ def _targets(change: Change) -> Iterator[Finding | NotAssessed]:
         return
     for index, (before, after) in enumerate(zip(old, new, strict=True)):
         if before.target != after.target:
-            yield _target(change, index, before, after)
+            yield _make_target_finding(change, index, before, after)
 
 
-def _target(change: Change, index: int, was: PlanSource, now: PlanSource) -> Finding:
+def _make_target_finding(
+    change: QueryChange, index: int, was: PlanSource, now: PlanSource
+) -> Finding:
     severity, text = Severity.UNDEFINED, "what it reads from there is not what came before."
     if now.kind == "files" and not _GLOB & set(now.target):
         severity = Severity.BLOCKS
@@ -145,24 +147,24 @@ def _target(change: Change, index: int, was: PlanSource, now: PlanSource) -> Fin
     elif now.kind == "Delta":
         severity, text = Severity.BLOCKS, "another table has another id, and Delta refuses it."
     elif now.kind == "Kafka":
-        severity, text = _topics(was, now)
-    return difference.found(
+        severity, text = _explain_topics(was, now)
+    return difference.make_finding(
         Code.SOURCE_TARGET_CHANGED,
         severity,
         f"Source {index} reads something else: {text}",
-        where=difference.record(change),
+        where=difference.name_record(change),
         was=was.target,
         now=now.target,
         remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
     )
 
 
-def _topics(was: PlanSource, now: PlanSource) -> tuple[Severity, str]:
+def _explain_topics(was: PlanSource, now: PlanSource) -> tuple[Severity, str]:
     """A pattern may match the same topics; of names it is known which have come and gone."""
     named = _NAMES.fullmatch(was.target) and _NAMES.fullmatch(now.target)
-    if not named or _split(was.target) <= _split(now.target):
+    if not named or _split_topics(was.target) <= _split_topics(now.target):
         return Severity.UNDEFINED, "a topic that was added is read from its beginning."
-    if _option(now, "failondataloss").lower() == "false":
+    if _read_option(now, "failondataloss").lower() == "false":
         text = (
             "what was not yet read of a topic that is gone never is, since `failOnDataLoss` is"
             " false, and one that was added is read from its beginning."
@@ -171,22 +173,22 @@ def _topics(was: PlanSource, now: PlanSource) -> tuple[Severity, str]:
     return Severity.BLOCKS, "Spark refuses offsets of a topic that it no longer reads."
 
 
-def _split(target: str) -> set[str]:
+def _split_topics(target: str) -> set[str]:
     return {one.strip() for one in target.split(",")}
 
 
-def _option(source: PlanSource, key: str) -> str:
+def _read_option(source: PlanSource, key: str) -> str:
     return next((value for name, value in source.options.items() if name.lower() == key), "")
 
 
-def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_offsets(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Without a record: Kafka's offsets name their topics, and a file source lists its files."""
-    for _, seen, new in _paired(change):
+    for _, seen, new in _pair_sources(change):
         if isinstance(seen.offset, KafkaOffset):
             topics = {one.topic for one in seen.offset.partitions}
-            wanted = _split(new.target)
+            wanted = _split_topics(new.target)
             if topics and wanted and not wanted & topics:
-                yield difference.found(
+                yield difference.make_finding(
                     Code.SOURCE_TARGET_CHANGED,
                     Severity.UNDEFINED,
                     f"Source {seen.name} subscribes to other topics than the offsets are of.",
@@ -197,12 +199,12 @@ def _by_offsets(change: Change) -> Iterator[Finding | NotAssessed]:
                 )
                 continue
         yield NotAssessed(
-            question=f"whether source {seen.name} ({_described(new)}) is the one that was read",
+            question=f"whether source {seen.name} ({_describe(new)}) is the one that was read",
             reason="no run record holds the plan of the query",
         )
 
 
-def _named(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_named(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Named sources keep their offsets by name (Spark 4.2 and later)."""
     # In an offset log of version 1 only the folders of the sources have their names.
     was = {one.name for one in change.evidence.sources} | set(change.evidence.source_logs)
@@ -211,9 +213,9 @@ def _named(change: Change) -> Iterator[Finding | NotAssessed]:
     for index, source in enumerate(change.new.sources):
         name, before = source.name, old.get(source.name, source)
         if name in was and before.target != source.target:
-            yield _target(change, index, before, source)
+            yield _make_target_finding(change, index, before, source)
         elif name not in was:
-            yield difference.found(
+            yield difference.make_finding(
                 Code.SOURCE_RENAMED,
                 Severity.DUPLICATES,
                 f"Source `{name}` has no offsets: it is read from its beginning.",
@@ -224,22 +226,22 @@ def _named(change: Change) -> Iterator[Finding | NotAssessed]:
             )
 
 
-def _recorded_kind(change: Change, index: int) -> str:
+def _read_recorded_kind(change: QueryChange, index: int) -> str:
     known = change.old.sources if change.old is not None else ()
     return known[index].kind if index < len(known) else ""
 
 
-def _other_kind(seen: SourceSeen, new: PlanSource) -> bool:
+def _has_other_kind(seen: SourceEvidence, new: PlanSource) -> bool:
     kinds = {seen.kind, *seen.or_kinds}
     return bool(kinds & _SHAPES) and new.kind in _SHAPES and new.kind not in kinds
 
 
-def _shown(change: Change, seen: Sequence[SourceSeen]) -> list[str]:
+def _describe_old(change: QueryChange, seen: Sequence[SourceEvidence]) -> list[str]:
     old = change.old
     if old is not None and len(old.sources) == len(seen):
-        return [_described(one) for one in old.sources]
+        return [_describe(one) for one in old.sources]
     return [one.kind for one in seen]
 
 
-def _described(one: PlanSource) -> str:
+def _describe(one: PlanSource) -> str:
     return f"{one.kind} {one.target}".strip()

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference, operators
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import Term
 
 _JOIN = "symmetricHashJoin"
@@ -17,7 +17,7 @@ _WITH_A_TABLE = "join "
 _PASSED = frozenset({"stateStoreSave", "sessionWindowStateStoreSaveExec", _JOIN})
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Steps before each operator, after the last, and the columns of the result."""
     old, new = change.old, change.new
     every = [*new.steps, *(step for operator in new.operators for step in operator.steps)]
@@ -32,15 +32,15 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             reason="no run record holds the plan of the query",
         )
         return
-    for number, was, now in operators.same(change):
-        gone, come = _differ(was.steps, now.steps)
+    for number, was, now in operators.pair_unchanged(change):
+        gone, come = _find_differences(was.steps, now.steps)
         if gone or come:
-            yield difference.found(
+            yield difference.make_finding(
                 Code.INPUT_CHANGED,
                 Severity.UNDEFINED,
                 f"Other rows reach operator {number}: its state was made of the old ones, and goes"
                 " on with the new.",
-                where=difference.record(change),
+                where=difference.name_record(change),
                 was="; ".join(gone),
                 now="; ".join(come),
                 remedies=(
@@ -48,34 +48,34 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
                     "accept it, if state of both kinds is what you want",
                 ),
             )
-    gone, come = _differ(
-        [*old.steps, *map(_shown, old.columns)], [*new.steps, *map(_shown, new.columns)]
+    gone, come = _find_differences(
+        [*old.steps, *map(_format_term, old.columns)], [*new.steps, *map(_format_term, new.columns)]
     )
-    below = _pushed_down(change, [*gone, *come])
+    below = _find_pushed_down(change, [*gone, *come])
     if below:
-        yield difference.found(
+        yield difference.make_finding(
             Code.INPUT_CHANGED,
             Severity.UNDEFINED,
             "A filter after the state is another one, which Spark applies before it: the state was"
             " made by the old one.",
-            where=difference.record(change),
+            where=difference.name_record(change),
             was="; ".join(one for one in gone if one in below),
             now="; ".join(one for one in come if one in below),
             remedies=(difference.TAKE_BACK,),
         )
     gone, come = ([one for one in side if one not in below] for side in (gone, come))
     if gone or come or old.columns != new.columns:
-        yield difference.found(
+        yield difference.make_finding(
             Code.RESULT_CHANGED,
             Severity.NOTE,
             "From the start on, the sink gets other rows or columns, which it has to accept.",
-            where=difference.record(change),
+            where=difference.name_record(change),
             was="; ".join(gone) or ", ".join(one.name for one in old.columns),
             now="; ".join(come) or ", ".join(one.name for one in new.columns),
         )
 
 
-def _pushed_down(change: Change, steps: Sequence[str]) -> list[str]:
+def _find_pushed_down(change: QueryChange, steps: Sequence[str]) -> list[str]:
     """Filters after an aggregate that name only its keys, and any after a join."""
     top = change.new.operators[0] if change.new.operators else None
     if top is None or top.kind not in _PASSED:
@@ -85,11 +85,11 @@ def _pushed_down(change: Change, steps: Sequence[str]) -> list[str]:
     return [one for one in filters if not any(text in one for text in kept)]
 
 
-def _differ(was: Sequence[str], now: Sequence[str]) -> tuple[list[str], list[str]]:
+def _find_differences(was: Sequence[str], now: Sequence[str]) -> tuple[list[str], list[str]]:
     old, new = Counter(was), Counter(now)
     return list((old - new).elements()), list((new - old).elements())
 
 
-def _shown(one: Term) -> str:
+def _format_term(one: Term) -> str:
     made = "" if one.text == one.name else f" = {one.text}"
     return f"{one.name} {one.type}{made}"

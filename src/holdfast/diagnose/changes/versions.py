@@ -4,21 +4,21 @@ from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference
 from holdfast.diagnose.changes.difference import NEW_CHECKPOINT
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
 from holdfast.predict import state_load
-from holdfast.spark.version import parsed
+from holdfast.spark.version import parse_version
 
 _V4_0 = SparkVersion(4, 0)
 _JOIN_VALUES = "-keyWithIndexToValue"
 _UNCHECKED = "spark.sql.streaming.stateStore.stateSchemaCheck=false"
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """The version that wrote the checkpoint beside the one that is to start from it."""
-    now = parsed(change.new.spark_version)
+    now = parse_version(change.new.spark_version)
     told = change.old.spark_version if change.old is not None else ""
-    was, shown = parsed(told), told
+    was, shown = parse_version(told), told
     versions = change.evidence.spark_versions
     if was is None and isinstance(versions, VersionRange):
         was = (
@@ -35,40 +35,40 @@ def asked(change: Change) -> Iterator[Finding | NotAssessed]:
             else "nothing tells which one did",
         )
     elif now < was:
-        yield difference.found(
+        yield difference.make_finding(
             Code.SPARK_DOWNGRADED,
             Severity.UNDEFINED,
             "An older Spark is to read what a newer one wrote, which Spark does not promise.",
-            where=difference.record(change) if told else "offsets",
+            where=difference.name_record(change) if told else "offsets",
             was=shown,
             now=change.new.spark_version,
             remedies=(f"start it with Spark {was} or later",),
         )
     elif now > was:
-        yield difference.found(
+        yield difference.make_finding(
             Code.SPARK_UPGRADED,
             Severity.NOTE,
             "A newer Spark reads what the old one wrote; after that there is no way back.",
-            where=difference.record(change) if told else "offsets",
+            where=difference.name_record(change) if told else "offsets",
             was=shown,
             now=change.new.spark_version,
         )
 
     if now is not None:
-        yield from _state_version(change, now)
+        yield from _find_state_version(change, now)
     if was is not None and now is not None and was < _V4_0 <= now:
-        yield from _joins(change)
+        yield from _find_join_risk(change)
 
 
-def _state_version(change: Change, now: SparkVersion) -> Iterator[Finding | NotAssessed]:
-    refused = state_load.of_4_0(change.evidence)
+def _find_state_version(change: QueryChange, now: SparkVersion) -> Iterator[Finding | NotAssessed]:
+    refused = state_load.list_stores_of_4_0(change.evidence)
     if refused and now == _V4_0:
         yield NotAssessed(
             question="whether the first query of the process asks for state format 2",
             reason=f"Spark 4.0 reads `{refused[0]}` only then",
         )
     elif refused:
-        yield difference.found(
+        yield difference.make_finding(
             Code.STATE_VERSION_UNKNOWN,
             Severity.BLOCKS,
             "Spark 4.0 has written RocksDB's metadata in version 2, which no other Spark reads: the"
@@ -80,7 +80,7 @@ def _state_version(change: Change, now: SparkVersion) -> Iterator[Finding | NotA
         )
 
 
-def _joins(change: Change) -> Iterator[Finding]:
+def _find_join_risk(change: QueryChange) -> Iterator[Finding]:
     """Spark 3.5 knows of more columns that they are never null, and 4.0 compares that."""
     timed = {one.column for one in change.new.watermarks}
     for operator in change.evidence.operators:
@@ -92,7 +92,7 @@ def _joins(change: Change) -> Iterator[Finding]:
             if not column.nullable and column.name not in timed
         ]
         if certain:
-            yield difference.found(
+            yield difference.make_finding(
                 Code.STATE_SCHEMA_CHANGED,
                 Severity.UNDEFINED,
                 f"The state of join {operator.operator} says that columns are never null, of which"

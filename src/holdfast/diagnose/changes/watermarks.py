@@ -7,33 +7,37 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Change, Code, Finding, NotAssessed, Severity
+from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanWatermark
 
 
-def asked(change: Change) -> Iterator[Finding | NotAssessed]:
+def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     """Columns and delays."""
     new = change.new.watermarks
     if change.old is None:
-        yield from _without_record(change)
+        yield from _compare_commits(change)
         return
     old = change.old.watermarks
     if set(old) == set(new):
         return
     stateful = bool(change.new.operators)
-    severity, text = _meaning(old, new) if stateful else (Severity.NOTE, "no state depends on it.")
-    yield difference.found(
+    severity, text = (
+        _explain_change(old, new) if stateful else (Severity.NOTE, "no state depends on it.")
+    )
+    yield difference.make_finding(
         Code.WATERMARK_CHANGED,
         severity,
         f"The watermark is another one: {text}",
-        where=difference.record(change),
-        was=_shown(old),
-        now=_shown(new),
+        where=difference.name_record(change),
+        was=_format_watermarks(old),
+        now=_format_watermarks(new),
         remedies=(difference.TAKE_BACK,) if stateful else (),
     )
 
 
-def _meaning(old: Sequence[PlanWatermark], new: Sequence[PlanWatermark]) -> tuple[Severity, str]:
+def _explain_change(
+    old: Sequence[PlanWatermark], new: Sequence[PlanWatermark]
+) -> tuple[Severity, str]:
     if not old:
         return Severity.UNDEFINED, "what is in the state already was never held against one."
     if not new:
@@ -52,13 +56,13 @@ def _meaning(old: Sequence[PlanWatermark], new: Sequence[PlanWatermark]) -> tupl
     )
 
 
-def _without_record(change: Change) -> Iterator[Finding | NotAssessed]:
+def _compare_commits(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     commits = change.evidence.commit_entries
     reached = [one.next_watermark_ms for one in commits.values()]
     known = [one for one in reached if not isinstance(one, Unknown)]
     last = commits[max(commits)].next_watermark_ms if commits else 0
     if known and not isinstance(last, Unknown) and last > 0 and not change.new.watermarks:
-        yield difference.found(
+        yield difference.make_finding(
             Code.WATERMARK_CHANGED,
             Severity.UNDEFINED,
             "The query had a watermark and has none any more: state is not cleared.",
@@ -74,5 +78,5 @@ def _without_record(change: Change) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _shown(watermarks: Sequence[PlanWatermark]) -> str:
+def _format_watermarks(watermarks: Sequence[PlanWatermark]) -> str:
     return ", ".join(f"{one.column} {one.delay}" for one in watermarks)

@@ -50,7 +50,7 @@ _INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class DemoOptions:
     """What the demo is to do; the same seed sends the same messages and aims at the same jobs."""
 
     kafka: bool = False
@@ -66,16 +66,16 @@ class Demo:
     """One run of the demo in its home."""
 
     def __init__(
-        self, wishes: Wishes, settings: Settings, console: Console, *, began: float
+        self, wishes: DemoOptions, settings: Settings, console: Console, *, began: float
     ) -> None:
-        self._wishes = wishes
+        self._options = wishes
         self._settings = settings
         self._console = console
         self._began = began
         self._messages = tuple(
-            simulator.messages(wishes.seed, wishes.messages, encoding=wishes.encoding)
+            simulator.generate_messages(wishes.seed, wishes.messages, encoding=wishes.encoding)
         )
-        self._truth = simulator.truth(self._messages)
+        self._truth = simulator.compute_truth(self._messages)
         self._driver = DriverProcess(settings)
         self._sender = Sender(lambda *_: None, self._messages)
         self._counts = Counts()
@@ -84,22 +84,22 @@ class Demo:
     def play(self, send: Send) -> Reconciliation:
         """Send everything, kill the driver as often as wished, and reconcile."""
         self._sender = Sender(send, self._messages)
-        lives = self._wishes.kills + 1
+        lives = self._options.kills + 1
         with ExitStack() as cleanup:
             cleanup.callback(self._driver.kill)
             self._sender.start()
             cleanup.callback(self._sender.stop)
             cleanup.enter_context(self._shown())
-            for life, target in enumerate(_targets(self._wishes), start=1):
+            for life, target in enumerate(_choose_targets(self._options), start=1):
                 self._sender.allowed = len(self._messages) * life // lives
                 self._live_until_killed(life, target)
             self._sender.allowed = len(self._messages)
             self._live_to_the_end()
-        return reconcile.reconcile(self._messages, self._truth, self._settings)
+        return reconcile.compare(self._messages, self._truth, self._settings)
 
     def report(self, found: Reconciliation) -> None:
         """Print the result: one table, or one JSON object for programs."""
-        if not self._wishes.json:
+        if not self._options.json:
             Console().print(self._table(found))
             return
         rows = asdict(found)
@@ -112,9 +112,9 @@ class Demo:
         """Tell how far it is."""
         self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False, soft_wrap=True)
 
-    def last_words(self) -> str:
+    def read_log_end(self) -> str:
         """The end of what the drivers said."""
-        return self._driver.last_words()
+        return self._driver.read_log_end()
 
     def _table(self, found: Reconciliation) -> Table:
         truth = self._truth
@@ -138,16 +138,16 @@ class Demo:
         return table
 
     def _live_until_killed(self, life: int, target: str) -> None:
-        rng = Random(f"kill {life} of {self._wishes.seed}")  # noqa: S311 - a demo, not a secret
-        before = driver.progress(self._settings, target).done
+        rng = Random(f"kill {life} of {self._options.seed}")  # noqa: S311 - a demo, not a secret
+        before = driver.read_progress(self._settings, target).done
         self._driver.start()
         self.say(f"driver {life} started")
 
         def got_on() -> bool:
-            return driver.progress(self._settings, target).done > before
+            return driver.read_progress(self._settings, target).done > before
 
         def inside() -> bool:
-            return driver.progress(self._settings, target).inside
+            return driver.read_progress(self._settings, target).inside
 
         self._wait(got_on, _PROGRESS_WITHIN_S, f"`{target}` to finish a batch")
         moment = rng.random() * _INTO_A_BATCH_S
@@ -155,7 +155,7 @@ class Demo:
         self._until(lambda: False, moment)
         self._driver.kill()
         self._kills += 1
-        self.say(f"driver {life} killed: " + ", ".join(driver.interrupted(self._settings)))
+        self.say(f"driver {life} killed: " + ", ".join(driver.describe_interrupted(self._settings)))
         self.say(self._so_far())
 
     def _live_to_the_end(self) -> None:
@@ -168,7 +168,7 @@ class Demo:
         def caught_up() -> bool:
             # A table that is just being written may not be readable; the next look will tell.
             with suppress(DeltaError, OSError):
-                return reconcile.caught_up(self._settings, self._truth)
+                return reconcile.has_caught_up(self._settings, self._truth)
             return False
 
         self._wait(sent, len(self._messages) / sender.A_SECOND * 2 + 30, "everything to be sent")
@@ -208,7 +208,7 @@ class Demo:
         # A table that is just being created cannot be counted, nor one whose server is about to
         # end; the next look will.
         with suppress(DeltaError, OSError, psycopg.OperationalError):
-            self._counts = reconcile.counts(self._settings)
+            self._counts = reconcile.count_rows(self._settings)
         found = self._counts
         return (
             f"{self._sender.sent:,} sent, {found.raw:,} raw, {found.readings:,} readings,"
@@ -220,23 +220,23 @@ class Demo:
         return time.monotonic() - self._began
 
 
-def run(wishes: Wishes) -> int:
+def run(wishes: DemoOptions) -> int:
     """Play the demo and print what came of it; 0 if nothing was lost or duplicated, else 1."""
     began = time.monotonic()
     console = Console(stderr=True)
-    home = _fresh(wishes.home)
+    home = _make_home(wishes.home)
     code = 1
     try:
         with (
-            _ended_by_sigterm(),
+            _end_on_sigterm(),
             Database(home / "database") as database,
-            sender.wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
+            sender.open_wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
         ):
             # The password stays in its file: the driver is told where that is, and no more.
             served = make_conninfo(database.connection, passfile=str(database.pgpass))
             demo = Demo(wishes, replace(settings, postgres=served), console, began=began)
             demo.say(f"PostgreSQL started on 127.0.0.1:{database.port}")
-            code = _played(demo, send, console)
+            code = _play(demo, send, console)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     finally:
@@ -247,11 +247,11 @@ def run(wishes: Wishes) -> int:
     return code
 
 
-def _played(demo: Demo, send: Send, console: Console) -> int:
+def _play(demo: Demo, send: Send, console: Console) -> int:
     try:
         found = demo.play(send)
     except DriverEnded as ended:
-        console.print(demo.last_words(), markup=False, highlight=False, soft_wrap=True)
+        console.print(demo.read_log_end(), markup=False, highlight=False, soft_wrap=True)
         console.print(f"{ended}", markup=False, highlight=False, soft_wrap=True)
         return 1
     for difference in found.differences:
@@ -260,7 +260,7 @@ def _played(demo: Demo, send: Send, console: Console) -> int:
     return 0 if found.exact else 1
 
 
-def _fresh(wished: Path | None) -> Path:
+def _make_home(wished: Path | None) -> Path:
     if wished is None:
         return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     wished.mkdir(parents=True, exist_ok=True)
@@ -273,7 +273,7 @@ def _fresh(wished: Path | None) -> Path:
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _end_on_sigterm() -> Iterator[None]:
     """SIGTERM ends the demo as Ctrl-C does: with everything that it has started."""
 
     def told(_number: int, _frame: FrameType | None) -> None:
@@ -286,7 +286,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, earlier)
 
 
-def _targets(wishes: Wishes) -> Iterator[str]:
+def _choose_targets(wishes: DemoOptions) -> Iterator[str]:
     """The job to be hit by each kill: all jobs in turn, in an order that the seed decides."""
     jobs = list(pipeline.JOBS)
     Random(f"targets {wishes.seed}").shuffle(jobs)  # noqa: S311 - a demo, not a secret

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.examples.sensors import pipeline
 from holdfast.examples.sensors.pipeline import Settings
-from holdfast.model.batch import Written
+from holdfast.model.batch import WrittenBatch
 from holdfast.model.definition import Job
 from holdfast.model.ids import Generation
 from holdfast.run.query import stream
@@ -109,39 +109,41 @@ class DriverProcess:
         if code != 0:
             raise DriverEnded(f"expected the driver to stop with 0, found {code}")
 
-    def last_words(self) -> str:
+    def read_log_end(self) -> str:
         """The end of what the drivers said."""
         lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
         return "\n".join(lines[-_SHOWN_LINES:])
 
 
-def progress(settings: Settings, job: str) -> Progress:
+def read_progress(settings: Settings, job: str) -> Progress:
     """How far a job has got, by its checkpoint."""
     checkpoint = settings.checkpoints / job
-    return Progress(begun=_newest(checkpoint / "offsets"), done=_newest(checkpoint / "commits"))
+    return Progress(
+        begun=_find_newest(checkpoint / "offsets"), done=_find_newest(checkpoint / "commits")
+    )
 
 
-def interrupted(settings: Settings) -> tuple[str, ...]:
+def describe_interrupted(settings: Settings) -> tuple[str, ...]:
     """What each job of a killed driver was doing, in words."""
-    return tuple(_doing(settings, job) for job in pipeline.sensors(settings).jobs)
+    return tuple(_describe_job(settings, job) for job in pipeline.sensors(settings).jobs)
 
 
-def _doing(settings: Settings, job: Job) -> str:
-    found = progress(settings, job.name)
+def _describe_job(settings: Settings, job: Job) -> str:
+    found = read_progress(settings, job.name)
     if not found.inside:
         return f"{job.name} before batch {found.done + 1}"
-    outputs = stream.opened_outputs(job, Generation(1), {})
-    holding = [opened.output.name for opened in outputs if _holds(opened, found.begun)]
+    outputs = stream.open_outputs(job, Generation(1), {})
+    holding = [opened.output.name for opened in outputs if _has_batch(opened, found.begun)]
     already = f" ({' and '.join(holding)} already had it)" if holding else ""
     return f"{job.name} inside batch {found.begun}{already}"
 
 
-def _holds(opened: OpenOutput, batch: int) -> bool:
+def _has_batch(opened: OpenOutput, batch: int) -> bool:
     last = opened.ledgered.last_written() if opened.ledgered else None
-    return isinstance(last, Written) and last.batch == batch
+    return isinstance(last, WrittenBatch) and last.batch == batch
 
 
-def _newest(folder: Path) -> int:
+def _find_newest(folder: Path) -> int:
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:

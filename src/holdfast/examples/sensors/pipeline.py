@@ -24,7 +24,7 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.errors import OptionInvalid
 from holdfast.examples.sensors import stages
 from holdfast.examples.sensors.simulator import Encoding
-from holdfast.model.definition import Output, Source
+from holdfast.model.definition import DeclaredSource, Output
 
 HOME = "HOLDFAST_SENSORS_HOME"
 KAFKA = "HOLDFAST_SENSORS_KAFKA"
@@ -66,7 +66,7 @@ class Settings:
         return self.home / "tables" / name
 
 
-def settings_of(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> Settings:
     """The settings that the environment says; raises OptionInvalid for an unknown encoding."""
     encoding = environment.get(ENCODING, Encoding.JSON.value)
     if encoding not in set(Encoding):
@@ -93,42 +93,45 @@ def sensors(settings: Settings) -> Pipeline:
     raw, readings = str(settings.table("raw")), str(settings.table("readings"))
 
     @pipeline.job(
-        RAW_INGEST, reads=_wire(settings), writes=sinks.delta_append(raw), trigger=_TRIGGER
+        RAW_INGEST,
+        reads=_declare_source(settings),
+        writes=sinks.delta_append(raw),
+        trigger=_TRIGGER,
     )
     def raw_ingest(wire: DataFrame) -> DataFrame:
-        return stages.from_kafka(wire) if settings.kafka else stages.from_files(wire)
+        return stages.parse_kafka(wire) if settings.kafka else stages.parse_files(wire)
 
     @pipeline.job(
         DESERIALIZE,
         reads=sources.delta(raw),
         writes=[
-            sinks.delta_append(readings, select=stages.readings),
-            sinks.delta_append(str(settings.table("quarantine")), select=stages.quarantine),
+            sinks.delta_append(readings, select=stages.select_readings),
+            sinks.delta_append(str(settings.table("quarantine")), select=stages.select_quarantine),
         ],
         trigger=_TRIGGER,
     )
     def deserialize(raw: DataFrame) -> DataFrame:
-        return stages.distinct(stages.typed(raw, settings.encoding))
+        return stages.drop_duplicates(stages.decode_readings(raw, settings.encoding))
 
     @pipeline.job(
         MERGE_GOLD,
         reads=sources.delta(readings),
-        writes=_gold(settings),
+        writes=_declare_gold(settings),
         trigger=_TRIGGER,
         output_mode="update",
     )
     def merge_gold(readings: DataFrame) -> DataFrame:
-        return stages.by_minute(readings)
+        return stages.aggregate_minutes(readings)
 
     return pipeline
 
 
-def _gold(settings: Settings) -> list[Output]:
+def _declare_gold(settings: Settings) -> list[Output]:
     minute, sensor = ["sensor", "metric", "minute"], ["sensor", "metric"]
     minutely, latest = str(settings.table(MINUTELY)), str(settings.table(LATEST))
     outputs = [
-        sinks.delta_merge(minutely, keys=minute, select=stages.minutely),
-        sinks.delta_merge(latest, keys=sensor, newest="event_time", select=stages.latest),
+        sinks.delta_merge(minutely, keys=minute, select=stages.select_minutes),
+        sinks.delta_merge(latest, keys=sensor, newest="event_time", select=stages.select_latest),
     ]
     if settings.postgres is None:
         return outputs
@@ -138,7 +141,7 @@ def _gold(settings: Settings) -> list[Output]:
             settings.postgres,
             MINUTELY,
             keys=minute,
-            select=stages.minutely,
+            select=stages.select_minutes,
             name=f"postgres_{MINUTELY}",
         ),
         sinks.postgres_upsert(
@@ -146,13 +149,13 @@ def _gold(settings: Settings) -> list[Output]:
             LATEST,
             keys=sensor,
             newest="event_time",
-            select=stages.latest,
+            select=stages.select_latest,
             name=f"postgres_{LATEST}",
         ),
     ]
 
 
-def _wire(settings: Settings) -> Source:
+def _declare_source(settings: Settings) -> DeclaredSource:
     # A bounded batch each, so that a backlog is worked off in steps that a crash may fall between.
     if settings.kafka:
         return sources.kafka(settings.kafka, TOPIC, options={"maxOffsetsPerTrigger": "5000"})
@@ -160,4 +163,4 @@ def _wire(settings: Settings) -> Source:
     return sources.files(str(settings.landing), format="text", options=options)
 
 
-pipeline = sensors(settings_of(os.environ))  # noqa: TID251  a module has no other way to be told
+pipeline = sensors(read_settings(os.environ))  # noqa: TID251  a module has no other way to be told

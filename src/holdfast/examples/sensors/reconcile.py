@@ -28,9 +28,9 @@ from pyarrow import fs
 
 from holdfast.examples.sensors import simulator
 from holdfast.examples.sensors.pipeline import LATEST, MINUTELY, Settings
-from holdfast.examples.sensors.simulator import Kind, Message, Reading, Truth
+from holdfast.examples.sensors.simulator import Message, MessageKind, Reading, Truth
 
-Row = tuple[object, ...]
+TableRow = tuple[object, ...]
 
 _READING = ("sensor", "metric", "event_time", "value", "sequence")
 _MINUTE = ("sensor", "metric", "minute", "count", "min", "max", "mean")
@@ -84,27 +84,29 @@ class _Stage:
     """What one stage must hold and holds."""
 
     name: str
-    expected: Counter[Row]
-    found: Counter[Row]
+    expected: Counter[TableRow]
+    found: Counter[TableRow]
 
 
-def counts(settings: Settings) -> Counts:
+def count_rows(settings: Settings) -> Counts:
     """Rows of each table, cheaply: from the log, and what is merged from one small column."""
-    minutes = _read(settings.table(MINUTELY), ["count"])
+    minutes = _read_table(settings.table(MINUTELY), ["count"])
     return Counts(
-        raw=_rows(settings.table("raw")),
-        readings=_rows(settings.table("readings")),
-        quarantine=_rows(settings.table("quarantine")),
-        latest=_rows(settings.table(LATEST)),
+        raw=_count_table(settings.table("raw")),
+        readings=_count_table(settings.table("readings")),
+        quarantine=_count_table(settings.table("quarantine")),
+        latest=_count_table(settings.table(LATEST)),
         minutely=minutes.num_rows,
-        merged=_sum(minutes),
-        served=_sum(_served(settings.postgres, MINUTELY, ["count"])) if settings.postgres else 0,
+        merged=_sum_counts(minutes),
+        served=_sum_counts(_read_postgres_table(settings.postgres, MINUTELY, ["count"]))
+        if settings.postgres
+        else 0,
     )
 
 
-def caught_up(settings: Settings, truth: Truth) -> bool:
+def has_caught_up(settings: Settings, truth: Truth) -> bool:
     """Whether every table has as many rows as it must have, and the newest readings are in."""
-    found = counts(settings)
+    found = count_rows(settings)
     enough = (
         found.raw >= truth.sent
         and found.readings >= truth.readings
@@ -113,15 +115,24 @@ def caught_up(settings: Settings, truth: Truth) -> bool:
         and (settings.postgres is None or found.served >= truth.readings)
     )
     return enough and not any(
-        stage.expected - stage.found for stage in _gold(settings, truth) if "latest" in stage.name
+        stage.expected - stage.found
+        for stage in _make_gold_stages(settings, truth)
+        if "latest" in stage.name
     )
 
 
-def reconcile(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reconciliation:
+def compare(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reconciliation:
     """Compare every stage with what was sent; `truth` is that of the same messages."""
-    raw = _payloads("raw", settings, sent)
-    garbage = _payloads("quarantine", settings, (m for m in sent if m.kind is Kind.GARBAGE))
-    stages = (raw, _readings(settings, sent), garbage, *_gold(settings, truth))
+    raw = _make_payload_stage("raw", settings, sent)
+    garbage = _make_payload_stage(
+        "quarantine", settings, (m for m in sent if m.kind is MessageKind.GARBAGE)
+    )
+    stages = (
+        raw,
+        _make_readings_stage(settings, sent),
+        garbage,
+        *_make_gold_stages(settings, truth),
+    )
     rows = {stage.name: stage.found.total() for stage in stages}
     return Reconciliation(
         sent=truth.sent,
@@ -135,64 +146,66 @@ def reconcile(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reco
         postgres_minutely=rows.get(f"postgres {MINUTELY}", 0),
         lost=sum((stage.expected - stage.found).total() for stage in stages),
         duplicated=sum((stage.found - stage.expected).total() for stage in stages),
-        differences=tuple(line for stage in stages for line in _in_words(stage)),
+        differences=tuple(line for stage in stages for line in _describe_differences(stage)),
     )
 
 
-def _payloads(name: str, settings: Settings, expected: Iterable[Message]) -> _Stage:
-    found = _read(settings.table(name), ["payload"])
+def _make_payload_stage(name: str, settings: Settings, expected: Iterable[Message]) -> _Stage:
+    found = _read_table(settings.table(name), ["payload"])
     return _Stage(
         name=name,
         expected=Counter((message.payload,) for message in expected),
-        found=Counter(_tuples(found)),
+        found=Counter(_to_tuples(found)),
     )
 
 
-def _readings(settings: Settings, sent: Iterable[Message]) -> _Stage:
-    first = (m.content for m in sent if m.kind is Kind.READING)
-    expected = Counter(_of(reading) for reading in first if isinstance(reading, Reading))
+def _make_readings_stage(settings: Settings, sent: Iterable[Message]) -> _Stage:
+    first = (m.content for m in sent if m.kind is MessageKind.READING)
+    expected = Counter(_to_row(reading) for reading in first if isinstance(reading, Reading))
     return _Stage(
         name="readings",
         expected=expected,
-        found=Counter(_tuples(_read(settings.table("readings"), _READING))),
+        found=Counter(_to_tuples(_read_table(settings.table("readings"), _READING))),
     )
 
 
-def _gold(settings: Settings, truth: Truth) -> tuple[_Stage, ...]:
+def _make_gold_stages(settings: Settings, truth: Truth) -> tuple[_Stage, ...]:
     stages = (
-        _latest(LATEST, _read(settings.table(LATEST), _READING), truth),
-        _minutely(MINUTELY, _read(settings.table(MINUTELY), _MINUTE), truth),
+        _make_latest_stage(LATEST, _read_table(settings.table(LATEST), _READING), truth),
+        _make_minutely_stage(MINUTELY, _read_table(settings.table(MINUTELY), _MINUTE), truth),
     )
     if settings.postgres is None:
         return stages
-    latest = _served(settings.postgres, LATEST, _READING)
-    minutely = _served(settings.postgres, MINUTELY, _MINUTE)
+    latest = _read_postgres_table(settings.postgres, LATEST, _READING)
+    minutely = _read_postgres_table(settings.postgres, MINUTELY, _MINUTE)
     return (
         *stages,
-        _latest(f"postgres {LATEST}", latest, truth),
-        _minutely(f"postgres {MINUTELY}", minutely, truth),
+        _make_latest_stage(f"postgres {LATEST}", latest, truth),
+        _make_minutely_stage(f"postgres {MINUTELY}", minutely, truth),
     )
 
 
-def _latest(name: str, found: pa.Table, truth: Truth) -> _Stage:
+def _make_latest_stage(name: str, found: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
         name=name,
-        expected=Counter(_of(reading) for reading in truth.latest.values()),
-        found=Counter(_tuples(found)),
+        expected=Counter(_to_row(reading) for reading in truth.latest.values()),
+        found=Counter(_to_tuples(found)),
     )
 
 
-def _minutely(name: str, found: pa.Table, truth: Truth) -> _Stage:
+def _make_minutely_stage(name: str, found: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
         name=name,
         expected=Counter(
             (*key, m.count, m.min, m.max, m.mean) for key, m in truth.minutely.items()
         ),
-        found=Counter(_with_exact_mean(row, truth.minutely) for row in _tuples(found)),
+        found=Counter(_replace_mean(row, truth.minutely) for row in _to_tuples(found)),
     )
 
 
-def _with_exact_mean(row: Row, expected: Mapping[tuple[str, str, int], simulator.Minute]) -> Row:
+def _replace_mean(
+    row: TableRow, expected: Mapping[tuple[str, str, int], simulator.Minute]
+) -> TableRow:
     """The row with the expected mean where its own is as near as the order of adding allows."""
     match row:
         case (str() as sensor, str() as metric, int() as minute, *others, float() as mean):
@@ -204,11 +217,11 @@ def _with_exact_mean(row: Row, expected: Mapping[tuple[str, str, int], simulator
             return row
 
 
-def _of(reading: Reading) -> Row:
+def _to_row(reading: Reading) -> TableRow:
     return tuple(getattr(reading, name) for name in _READING)
 
 
-def _in_words(stage: _Stage) -> list[str]:
+def _describe_differences(stage: _Stage) -> list[str]:
     """The first few differences of a stage."""
     lost, surplus = stage.expected - stage.found, stage.found - stage.expected
     words = [(lost, "lost"), (surplus, "surplus")]
@@ -219,23 +232,23 @@ def _in_words(stage: _Stage) -> list[str]:
     ]
 
 
-def _rows(path: Path) -> int:
+def _count_table(path: Path) -> int:
     try:
         return deltalake.DeltaTable(path).count()
     except TableNotFoundError:
         return 0
 
 
-def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str]) -> pa.Table:
     """The columns of a table, times as milliseconds since 1970; no rows if there is no table."""
     try:
-        table = deltalake.DeltaTable(path).to_pyarrow_dataset(filesystem=_native(path))
+        table = deltalake.DeltaTable(path).to_pyarrow_dataset(filesystem=_open_file_system(path))
     except TableNotFoundError:
-        return _nothing(columns)
-    return _in_ms(table.to_table(columns=list(columns)))
+        return _make_empty_table(columns)
+    return _convert_times(table.to_table(columns=list(columns)))
 
 
-def _native(path: Path) -> fs.SubTreeFileSystem:
+def _open_file_system(path: Path) -> fs.SubTreeFileSystem:
     """Return pyarrow's own file system for a table's folder.
 
     Without it, pyarrow reads through delta-rs' file system, which is Python code, and a thread
@@ -245,7 +258,7 @@ def _native(path: Path) -> fs.SubTreeFileSystem:
     return fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
 
 
-def _served(connection: str, table: str, columns: Sequence[str]) -> pa.Table:
+def _read_postgres_table(connection: str, table: str, columns: Sequence[str]) -> pa.Table:
     """The same of a table in PostgreSQL."""
     names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     select = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier("public", table))
@@ -255,16 +268,16 @@ def _served(connection: str, table: str, columns: Sequence[str]) -> pa.Table:
         except psycopg.errors.UndefinedTable:
             rows = []
     if not rows:
-        return _nothing(columns)
+        return _make_empty_table(columns)
     values = zip(*rows, strict=True)
-    return _in_ms(pa.table(dict(zip(columns, map(list, values), strict=True))))
+    return _convert_times(pa.table(dict(zip(columns, map(list, values), strict=True))))
 
 
-def _nothing(columns: Sequence[str]) -> pa.Table:
+def _make_empty_table(columns: Sequence[str]) -> pa.Table:
     return pa.table({name: pa.array([], pa.int64()) for name in columns})
 
 
-def _in_ms(table: pa.Table) -> pa.Table:
+def _convert_times(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             in_ms = table.column(index).cast(pa.timestamp("ms", field.type.tz)).cast(pa.int64())
@@ -272,9 +285,9 @@ def _in_ms(table: pa.Table) -> pa.Table:
     return table
 
 
-def _sum(counted: pa.Table) -> int:
+def _sum_counts(counted: pa.Table) -> int:
     return sum(counted["count"].to_pylist())
 
 
-def _tuples(table: pa.Table) -> Iterable[Row]:
+def _to_tuples(table: pa.Table) -> Iterable[TableRow]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)

@@ -48,7 +48,7 @@ class Sender(threading.Thread):
 
 
 @contextmanager
-def wire(home: Path, encoding: Encoding, *, kafka: bool) -> Iterator[tuple[Settings, Send]]:
+def open_wire(home: Path, encoding: Encoding, *, kafka: bool) -> Iterator[tuple[Settings, Send]]:
     """What the messages are sent over, and the settings of a pipeline that reads there."""
     settings = Settings(home=home, encoding=encoding)
     if not kafka:

@@ -70,7 +70,7 @@ class Encoding(StrEnum):
     AVRO = "avro"
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a message is to the pipeline: new, known or for the quarantine."""
 
     READING = "reading"
@@ -108,7 +108,7 @@ class Message:
 
     key: bytes
     payload: bytes
-    kind: Kind
+    kind: MessageKind
     content: Reading | Defect
 
 
@@ -135,7 +135,7 @@ class Truth:
     minutely: Mapping[tuple[str, str, int], Minute]
 
 
-def messages(
+def generate_messages(
     seed: int, count: int, *, sensors: int = 20, encoding: Encoding = Encoding.JSON
 ) -> Iterator[Message]:
     """The first `count` messages of a seed: the same arguments always give the same bytes."""
@@ -143,10 +143,10 @@ def messages(
         raise ValueError(f"expected `count` >= 0 and `sensors` >= 1, found {count} and {sensors}")
     # A seed of text, because the integers 1 and -1 seed the same numbers.
     rng = Random(f"sensors {seed}")  # noqa: S311 - simulated data, not a secret
-    return islice(_sent(_taken(sensors, rng), encoding, rng), count)
+    return islice(_order_messages(_take_readings(sensors, rng), encoding, rng), count)
 
 
-def truth(sent: Iterable[Message]) -> Truth:
+def compute_truth(sent: Iterable[Message]) -> Truth:
     """What these messages contain; a reading counts once, however often it was sent."""
     total = 0
     defects: Counter[Defect] = Counter()
@@ -166,7 +166,7 @@ def truth(sent: Iterable[Message]) -> Truth:
         garbage=defects.total(),
         defects=dict(defects),
         latest={(reading.sensor, reading.metric): reading for reading in oldest_first},
-        minutely=_minutely(oldest_first),
+        minutely=_aggregate_minutes(oldest_first),
     )
 
 
@@ -174,15 +174,15 @@ def encode(reading: Reading, encoding: Encoding) -> bytes:
     """The payload of a reading."""
     match encoding:
         case Encoding.JSON:
-            return _json(_fields(reading))
+            return _to_json(_to_fields(reading))
         case Encoding.AVRO:
             sensor, metric = reading.sensor.encode(), reading.metric.encode()
-            texts = _avro_long(len(sensor)) + sensor + _avro_long(len(metric)) + metric
+            texts = _encode_long(len(sensor)) + sensor + _encode_long(len(metric)) + metric
             value = struct.pack("<d", reading.value)
-            return texts + _avro_long(reading.event_time) + value + _avro_long(reading.sequence)
+            return texts + _encode_long(reading.event_time) + value + _encode_long(reading.sequence)
 
 
-def _taken(sensors: int, rng: Random) -> Iterator[Reading]:
+def _take_readings(sensors: int, rng: Random) -> Iterator[Reading]:
     """Readings in the order in which they are taken, one a tick, without end."""
     names = tuple(f"sensor-{number:04d}" for number in range(sensors))
     sequences: Counter[tuple[str, str]] = Counter()
@@ -199,7 +199,7 @@ def _taken(sensors: int, rng: Random) -> Iterator[Reading]:
         sequences[sensor, metric] += 1
 
 
-def _sent(taken: Iterable[Reading], encoding: Encoding, rng: Random) -> Iterator[Message]:
+def _order_messages(taken: Iterable[Reading], encoding: Encoding, rng: Random) -> Iterator[Message]:
     """Messages in the order in which they are sent."""
     bound, repeat = MAX_LATENESS_MS // STEP_MS, MAX_REPEAT_MS // STEP_MS
     held: list[tuple[int, int, Message]] = []  # (tick to send at, tie-breaker, message)
@@ -209,19 +209,19 @@ def _sent(taken: Iterable[Reading], encoding: Encoding, rng: Random) -> Iterator
         if rng.random() < GARBAGE_SHARE:
             defect = _pick(_DEFECTS[encoding], rng)
             payload = _SPOILT[defect](reading, encoding, rng)
-            yield Message(key=key, payload=payload, kind=Kind.GARBAGE, content=defect)
+            yield Message(key=key, payload=payload, kind=MessageKind.GARBAGE, content=defect)
         else:
             payload = encode(reading, encoding)
-            message = Message(key=key, payload=payload, kind=Kind.READING, content=reading)
+            message = Message(key=key, payload=payload, kind=MessageKind.READING, content=reading)
             # One tick less than the bound, so that a late reading can still be sent again.
-            delay = _delay(bound - 1, rng) if rng.random() < LATE_SHARE else 0
+            delay = _pick_delay(bound - 1, rng) if rng.random() < LATE_SHARE else 0
             if delay:
                 heapq.heappush(held, (tick + delay, next(ties), message))
             else:
                 yield message
             if rng.random() < DUPLICATE_SHARE:
-                again = tick + delay + _delay(min(bound - delay, repeat), rng)
-                duplicate = replace(message, kind=Kind.DUPLICATE)
+                again = tick + delay + _pick_delay(min(bound - delay, repeat), rng)
+                duplicate = replace(message, kind=MessageKind.DUPLICATE)
                 heapq.heappush(held, (again, next(ties), duplicate))
         # After this tick's own message, so that a delay of one tick is already out of order.
         while held and held[0][0] <= tick:
@@ -233,20 +233,20 @@ def _pick(options: Sequence[T], rng: Random) -> T:
     return options[int(rng.random() * len(options))]
 
 
-def _delay(longest: int, rng: Random) -> int:
+def _pick_delay(longest: int, rng: Random) -> int:
     """From 1 to `longest` ticks: mostly short, so that short runs see them end."""
     return 1 + int(rng.random() ** 3 * longest)
 
 
-def _fields(reading: Reading) -> dict[str, str | float]:
+def _to_fields(reading: Reading) -> dict[str, str | float]:
     return {name: getattr(reading, name) for name in Reading.__slots__}
 
 
-def _json(fields: Mapping[str, str | float]) -> bytes:
+def _to_json(fields: Mapping[str, str | float]) -> bytes:
     return _JSON.encode(fields).encode()
 
 
-def _avro_long(number: int) -> bytes:
+def _encode_long(number: int) -> bytes:
     """A natural number: doubled (zigzag), seven bits a byte, lowest first, 128 means more."""
     rest, encoded = number << 1, bytearray()
     while rest >> 7:
@@ -256,10 +256,10 @@ def _avro_long(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _without_one(reading: Reading, _: Encoding, rng: Random) -> bytes:
-    fields = _fields(reading)
+def _drop_field(reading: Reading, _: Encoding, rng: Random) -> bytes:
+    fields = _to_fields(reading)
     del fields[_pick(tuple(fields), rng)]
-    return _json(fields)
+    return _to_json(fields)
 
 
 # Each keeps the event time, or else the sensor, metric and sequence, so that no two payloads are
@@ -267,8 +267,8 @@ def _without_one(reading: Reading, _: Encoding, rng: Random) -> bytes:
 _SPOILT: Mapping[Defect, Callable[[Reading, Encoding, Random], bytes]] = {
     Defect.TRUNCATED: lambda r, how, rng: encode(r, how)[: -_pick(range(1, 10), rng)],
     Defect.NOT_UTF8: lambda r, how, _: encode(r, how).replace(r.metric[-3:].encode(), b"\xff" * 3),
-    Defect.FIELD_MISSING: _without_one,
-    Defect.VALUE_AS_TEXT: lambda r, _, __: _json(_fields(r) | {"value": str(r.value)}),
+    Defect.FIELD_MISSING: _drop_field,
+    Defect.VALUE_AS_TEXT: lambda r, _, __: _to_json(_to_fields(r) | {"value": str(r.value)}),
     Defect.VALUE_NOT_FINITE: lambda r, how, rng: encode(
         replace(r, value=_pick((math.nan, math.inf, -math.inf), rng)), how
     ),
@@ -288,7 +288,7 @@ _DEFECTS: Mapping[Encoding, Sequence[Defect]] = {
 }
 
 
-def _minutely(distinct: Iterable[Reading]) -> dict[tuple[str, str, int], Minute]:
+def _aggregate_minutes(distinct: Iterable[Reading]) -> dict[tuple[str, str, int], Minute]:
     values: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
     for reading in distinct:
         minute = reading.event_time - reading.event_time % MINUTE_MS

@@ -51,7 +51,7 @@ class Reason(StrEnum):
     SEQUENCE_MISSING = "SEQUENCE_MISSING"
 
 
-def from_files(files: DataFrame) -> DataFrame:
+def parse_files(files: DataFrame) -> DataFrame:
     """Raw rows of landing files that were read whole, one a row.
 
     Whole, because only then a line has a number, and only with it two equal lines are told apart.
@@ -63,15 +63,15 @@ def from_files(files: DataFrame) -> DataFrame:
         F.col("_metadata.file_modification_time").alias("received_at"),
     )
     return lines.select(
-        _base64_field(0).alias("key"),
-        F.coalesce(_base64_field(1), F.col("line").cast("binary")).alias("payload"),
+        _decode_base64_field(0).alias("key"),
+        F.coalesce(_decode_base64_field(1), F.col("line").cast("binary")).alias("payload"),
         "origin",
         F.col("position").cast("long").alias("position"),
         "received_at",
     )
 
 
-def from_kafka(records: DataFrame) -> DataFrame:
+def parse_kafka(records: DataFrame) -> DataFrame:
     """Raw rows of Spark's Kafka source."""
     return records.select(
         "key",
@@ -82,19 +82,19 @@ def from_kafka(records: DataFrame) -> DataFrame:
     )
 
 
-def typed(raw: DataFrame, encoding: Encoding) -> DataFrame:
+def decode_readings(raw: DataFrame, encoding: Encoding) -> DataFrame:
     """Every raw row with either a reading or a `reason` why it is none.
 
     What is wrong has no event time at all, or one in the year 2199 would move the watermark there.
     """
-    decoded = raw.withColumn("decoded", _decoded(encoding))
-    judged = decoded.withColumn("reason", _reason(encoding))
+    decoded = raw.withColumn("decoded", _decode_payload(encoding))
+    judged = decoded.withColumn("reason", _find_reason(encoding))
     reading = {name: F.when(F.col("reason").isNull(), F.col(f"decoded.{name}")) for name in _FIELDS}
     reading["event_time"] = F.timestamp_millis(reading["event_time"])
     return judged.withColumns(reading).drop("decoded")
 
 
-def distinct(typed: DataFrame) -> DataFrame:
+def drop_duplicates(typed: DataFrame) -> DataFrame:
     """The typed rows of a stream, each reading once; of what is wrong, every single row.
 
     A row without an event time is never too late for Spark and does not move the watermark. Its
@@ -109,17 +109,17 @@ def distinct(typed: DataFrame) -> DataFrame:
     )
 
 
-def readings(rows: DataFrame) -> DataFrame:
+def select_readings(rows: DataFrame) -> DataFrame:
     """The readings among typed rows."""
     return rows.where(F.col("reason").isNull()).select(*_FIELDS, *_CAME_FROM)
 
 
-def quarantine(rows: DataFrame) -> DataFrame:
+def select_quarantine(rows: DataFrame) -> DataFrame:
     """What is wrong among typed rows: why, the bytes as they came, and where they came from."""
     return rows.where(F.col("reason").isNotNull()).select("reason", "key", "payload", *_CAME_FROM)
 
 
-def by_minute(readings: DataFrame) -> DataFrame:
+def aggregate_minutes(readings: DataFrame) -> DataFrame:
     """One row a sensor, metric and minute: its aggregates, and the newest reading in it."""
     grouped = readings.withWatermark("event_time", WATERMARK).groupBy(
         "sensor", "metric", F.window("event_time", "1 minute")
@@ -138,21 +138,21 @@ def by_minute(readings: DataFrame) -> DataFrame:
     return aggregated.select("sensor", "metric", minute, *_AGGREGATES, *_NEWEST)
 
 
-def minutely(minutes: DataFrame) -> DataFrame:
+def select_minutes(minutes: DataFrame) -> DataFrame:
     """The aggregates of the minutes that a batch has changed, each once."""
     return minutes.select("sensor", "metric", "minute", *_AGGREGATES)
 
 
-def latest(minutes: DataFrame) -> DataFrame:
+def select_latest(minutes: DataFrame) -> DataFrame:
     """The newest reading of each of these minutes: several a sensor and metric."""
     return minutes.select("sensor", "metric", *_NEWEST)
 
 
-def _base64_field(number: int) -> Column:
+def _decode_base64_field(number: int) -> Column:
     return F.try_to_binary(F.get(F.split("line", "\t"), F.lit(number)), F.lit("base64"))
 
 
-def _decoded(encoding: Encoding) -> Column:
+def _decode_payload(encoding: Encoding) -> Column:
     match encoding:
         case Encoding.JSON:
             return F.from_json(F.col("payload").cast("string"), _READING)
@@ -160,7 +160,7 @@ def _decoded(encoding: Encoding) -> Column:
             return from_avro("payload", AVRO_SCHEMA, {"mode": "PERMISSIVE"})
 
 
-def _reason(encoding: Encoding) -> Column:
+def _find_reason(encoding: Encoding) -> Column:
     field = {name: F.col(f"decoded.{name}") for name in _FIELDS}
     text = F.col("payload").cast("string")
     required = {

@@ -11,13 +11,13 @@ On remote storage none is: a table near it may have so many files that a listing
 from collections.abc import Iterator, Sequence
 
 from holdfast.decode import metadata
-from holdfast.gather.evidence import Place
-from holdfast.gather.inventory.read import decoded
+from holdfast.gather.evidence import CheckpointPlace
+from holdfast.gather.inventory.read import decode_file
 from holdfast.model.checkpoint import QueryMetadata
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.ids import QueryId
-from holdfast.model.surroundings import CopySeen
+from holdfast.model.surroundings import CheckpointCopy
 from holdfast.storage import Children, Piece, Reader, open_reader, urls
 
 _MOST_LISTED = 40
@@ -26,17 +26,17 @@ _DEEPEST = 3
 _SMALL = 64 << 10
 
 
-def find_copies(place: Place, evidence: Evidence) -> tuple[CopySeen, ...]:
+def find(place: CheckpointPlace, evidence: Evidence) -> tuple[CheckpointCopy, ...]:
     """Return the checkpoints near one that have its query id, but for those beside it."""
     if place.beside is None or not isinstance(evidence.query_id, Known):
         return ()
     own = evidence.query_id.value
     parent = place.url.rpartition("/")[0]
     local = urls.is_local(place.url)
-    below = _below(place.beside, place.name) if local else []
+    below = _find_below(place.beside, place.name) if local else []
     found = [
-        *_with_id(place.reader, place.url, evidence.nested, own),
-        *_with_id(place.beside, parent, below, own),
+        *_find_with_id(place.reader, place.url, evidence.nested, own),
+        *_find_with_id(place.beside, parent, below, own),
     ]
     grandparent, _, name = parent.rpartition("/")
     if grandparent.partition("://")[2].strip("/") or grandparent.strip("/").count("/"):
@@ -44,11 +44,11 @@ def find_copies(place: Place, evidence: Evidence) -> tuple[CopySeen, ...]:
         listed = above.children("") if local else None
         folders = listed.folders if isinstance(listed, Children) else ()
         inside = [one for one in folders if one != name]
-        found += _with_id(above, grandparent, ["", name, *inside], own)
+        found += _find_with_id(above, grandparent, ["", name, *inside], own)
     return tuple({one.location: one for one in found}.values())
 
 
-def _below(reader: Reader, own: str) -> list[str]:
+def _find_below(reader: Reader, own: str) -> list[str]:
     """The checkpoints two levels or more below a folder."""
     found: list[str] = []
     waiting = [("", 0)]
@@ -71,20 +71,22 @@ def _below(reader: Reader, own: str) -> list[str]:
     return found
 
 
-def _with_id(reader: Reader, url: str, folders: Sequence[str], own: QueryId) -> Iterator[CopySeen]:
-    places = {_joined(folder, "metadata"): folder for folder in folders[:_MOST_READ]}
+def _find_with_id(
+    reader: Reader, url: str, folders: Sequence[str], own: QueryId
+) -> Iterator[CheckpointCopy]:
+    places = {_join(folder, "metadata"): folder for folder in folders[:_MOST_READ]}
     for piece, data in reader.read([Piece(path=path, most=_SMALL) for path in places]):
-        told = decoded(data, metadata.decode)
+        told = decode_file(data, metadata.decode)
         if isinstance(told, QueryMetadata) and told.query_id == own:
             folder = places[piece.path]
-            offsets = reader.children(_joined(folder, "offsets"))
+            offsets = reader.children(_join(folder, "offsets"))
             batches = (
                 [int(one.name) for one in offsets.files if one.name.isdecimal()]
                 if isinstance(offsets, Children)
                 else []
             )
-            yield CopySeen(location=_joined(url, folder), last_planned=max(batches, default=-1))
+            yield CheckpointCopy(location=_join(url, folder), last_planned=max(batches, default=-1))
 
 
-def _joined(above: str, below: str) -> str:
+def _join(above: str, below: str) -> str:
     return f"{above}/{below}" if above and below else above or below

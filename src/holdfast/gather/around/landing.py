@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.decode import file_source_log
 from holdfast.errors import StorageUnavailable
-from holdfast.gather.evidence import Place
-from holdfast.model.evidence import Evidence, SourceLog, SourceSeen
+from holdfast.gather.evidence import CheckpointPlace
+from holdfast.model.evidence import Evidence, SourceEvidence, SourceLog
 from holdfast.model.fact import Unknown
 from holdfast.model.source_offset import FileOffset
-from holdfast.model.surroundings import LandingSeen, Rewritten, Unread
+from holdfast.model.surroundings import LandingFolder, RewrittenFile, UnreadFile
 from holdfast.storage import Children, File, Piece, Portion, Reader, Refused, open_reader, urls
 
 _MOST_LOG = 1 << 20
@@ -32,20 +32,20 @@ _DESCRIBED = re.compile(r"FileStreamSource\[(?P<path>.+)\]")
 _GLOB = frozenset("*?[{\\")
 _SINK_LOG = "_spark_metadata"
 
-_Names = dict[str, File]
+_FilesByName = dict[str, File]
 
 
 @dataclass(slots=True)
-class _Listed:
+class _Listing:
     """Files by folder; `seen` counts also those that no source reads."""
 
-    folders: dict[str, _Names] = field(default_factory=dict)
+    folders: dict[str, _FilesByName] = field(default_factory=dict)
     seen: int = 0
     left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Log:
+class _LoggedFiles:
     """The files of a log, each with its last time and log offset, and the folders they lie in.
 
     `spelled` are the paths of a folder in the log, decoded, by where it is; the last read first.
@@ -66,9 +66,9 @@ class _Log:
         return None
 
 
-def seen(place: Place, evidence: Evidence) -> Mapping[str, LandingSeen | Unknown]:
+def inspect(place: CheckpointPlace, evidence: Evidence) -> Mapping[str, LandingFolder | Unknown]:
     """The landing folder of each file source."""
-    found: dict[str, LandingSeen | Unknown] = {}
+    found: dict[str, LandingFolder | Unknown] = {}
     for one in evidence.sources:
         if not isinstance(one.offset, FileOffset) or one.same_as is not None:
             continue
@@ -76,20 +76,24 @@ def seen(place: Place, evidence: Evidence) -> Mapping[str, LandingSeen | Unknown
             reason = f"which log is its own is not known: {one.folder.reason}"
             found[one.name] = Unknown(reason=reason)
             continue
-        logged = _logged(place.reader, one.folder, evidence.source_logs.get(one.folder))
-        found[one.name] = logged if isinstance(logged, Unknown) else _of_source(place, one, logged)
+        logged = _read_log(place.reader, one.folder, evidence.source_logs.get(one.folder))
+        found[one.name] = (
+            logged if isinstance(logged, Unknown) else _inspect_source(place, one, logged)
+        )
     return found
 
 
-def _of_source(place: Place, source: SourceSeen, logged: _Log) -> LandingSeen | Unknown:
+def _inspect_source(
+    place: CheckpointPlace, source: SourceEvidence, logged: _LoggedFiles
+) -> LandingFolder | Unknown:
     told = _DESCRIBED.fullmatch(source.described)
-    reads = _located(told["path"]) if told else ""
+    reads = _locate(told["path"]) if told else ""
     named = bool(reads) and not _GLOB & set(reads)
-    roots = [reads] if named else _topmost(tuple(logged.spelled))
-    if not all(_reachable(one, place.url) for one in roots):
+    roots = [reads] if named else _find_roots(tuple(logged.spelled))
+    if not all(_is_reachable(one, place.url) for one in roots):
         return Unknown(reason="its files are not on this machine")
     try:
-        listed = _listed(roots, logged, place.storage)
+        listed = _list_files(roots, logged, place.storage)
     except StorageUnavailable as error:
         return Unknown(reason=str(error))
     if isinstance(listed, Unknown):
@@ -99,9 +103,9 @@ def _of_source(place: Place, source: SourceSeen, logged: _Log) -> LandingSeen | 
     if not logged.whole:
         listed.left_out = "its log is long, and only the files in its last 1 MB are known"
     if listed.left_out:
-        _ask(logged, listed)
-    rewritten, unread = _compared(logged, listed)
-    return LandingSeen(
+        _look_up_files(logged, listed)
+    rewritten, unread = _compare_files(logged, listed)
+    return LandingFolder(
         reads=reads,
         newest_ms=logged.newest_ms,
         rewritten=rewritten,
@@ -110,7 +114,7 @@ def _of_source(place: Place, source: SourceSeen, logged: _Log) -> LandingSeen | 
     )
 
 
-def _logged(reader: Reader, name: str, log: SourceLog | None) -> _Log | Unknown:
+def _read_log(reader: Reader, name: str, log: SourceLog | None) -> _LoggedFiles | Unknown:
     """What a start reads of the log: the last compacted entry, and every entry after it."""
     spans = log.entries if log else ()
     last = max((span.last for span in log.compacts), default=-1) if log else -1
@@ -132,17 +136,17 @@ def _logged(reader: Reader, name: str, log: SourceLog | None) -> _Log | Unknown:
         # The first line is the version, or cut in the middle: neither is a file.
         text = unquote(data.decode("utf-8", "replace").rstrip("\n"))
         before = len(lines)
-        lines += file_source_log.scanned(text)
+        lines += file_source_log.scan(text)
         if len(lines) - before != text.count("\n"):
             return Unknown(reason=f"`{piece.path}` has lines that cannot be read")
-    return _summed(lines, whole=whole)
+    return _index_lines(lines, whole=whole)
 
 
-def _summed(lines: Sequence[tuple[str, str, str]], *, whole: bool) -> _Log:
+def _index_lines(lines: Sequence[tuple[str, str, str]], *, whole: bool) -> _LoggedFiles:
     spelled: dict[str, list[str]] = {}
     for folder in dict.fromkeys(path.rpartition("/")[0] for path, _, _ in reversed(lines)):
-        spelled.setdefault(_located(folder), []).append(folder)
-    return _Log(
+        spelled.setdefault(_locate(folder), []).append(folder)
+    return _LoggedFiles(
         whole=whole,
         newest_ms=max((int(timestamp_ms) for _, timestamp_ms, _ in lines), default=0),
         files={path: (timestamp_ms, log_offset) for path, timestamp_ms, log_offset in lines},
@@ -150,14 +154,14 @@ def _summed(lines: Sequence[tuple[str, str, str]], *, whole: bool) -> _Log:
     )
 
 
-def _located(path: str) -> str:
+def _locate(path: str) -> str:
     """A folder as the readers want it, from a path without URL encoding."""
     if path.startswith(("file:", "/")):
         return "/" + path.removeprefix("file:").strip("/")
-    return urls.for_rust(path).rstrip("/")
+    return urls.to_rust_url(path).rstrip("/")
 
 
-def _reachable(folder: str, checkpoint: str) -> bool:
+def _is_reachable(folder: str, checkpoint: str) -> bool:
     """Whether a folder is here, or in the bucket of the checkpoint, which has answered already."""
     if urls.is_local(folder):
         return True
@@ -165,21 +169,23 @@ def _reachable(folder: str, checkpoint: str) -> bool:
     return urls.is_s3(folder) and urls.is_s3(checkpoint) and same
 
 
-def _topmost(folders: Sequence[str]) -> list[str]:
+def _find_roots(folders: Sequence[str]) -> list[str]:
     """The folders that lie in none of the others, without those of partition columns."""
-    roots = list(dict.fromkeys(above_partitions(one) for one in folders[:_MOST_FOLDERS]))
+    roots = list(dict.fromkeys(strip_partitions(one) for one in folders[:_MOST_FOLDERS]))
     return [one for one in roots if not any(one.startswith(f"{other}/") for other in roots)]
 
 
-def above_partitions(folder: str) -> str:
+def strip_partitions(folder: str) -> str:
     """The folder that is read, of one that a file lies in."""
     while "=" in folder.rpartition("/")[2]:
         folder = folder.rpartition("/")[0]
     return folder
 
 
-def _listed(roots: Sequence[str], logged: _Log, storage: Mapping[str, str]) -> _Listed | Unknown:
-    listed = _Listed()
+def _list_files(
+    roots: Sequence[str], logged: _LoggedFiles, storage: Mapping[str, str]
+) -> _Listing | Unknown:
+    listed = _Listing()
     for root in roots:
         if urls.is_local(root) and not Path(root).is_dir():
             return Unknown(reason=f"`{root}` is not there")
@@ -190,7 +196,7 @@ def _listed(roots: Sequence[str], logged: _Log, storage: Mapping[str, str]) -> _
             if not isinstance(found, Portion):
                 return Unknown(reason=f"`{root}` cannot be listed: {found.reason}")
             folder = f"{root}/{found.folder}" if found.folder else root
-            if folder in logged.spelled or _of_partitions(found.folder):
+            if folder in logged.spelled or _is_partition_path(found.folder):
                 listed.folders.setdefault(folder, {}).update(
                     (file.name, file) for file in found.files
                 )
@@ -201,12 +207,12 @@ def _listed(roots: Sequence[str], logged: _Log, storage: Mapping[str, str]) -> _
     return listed
 
 
-def _of_partitions(folder: str) -> bool:
+def _is_partition_path(folder: str) -> bool:
     """Whether Spark enters a folder below the one that it reads: by names as `day=1` alone."""
     return not folder or all("=" in one for one in folder.split("/"))
 
 
-def _ask(logged: _Log, listed: _Listed) -> None:
+def _look_up_files(logged: _LoggedFiles, listed: _Listing) -> None:
     """The files that were read last, one by one, where not all could be listed."""
     places = {path: place for place, paths in logged.spelled.items() for path in paths}
     for path in islice(reversed(logged.files), _MOST_ASKED):
@@ -221,9 +227,11 @@ def _ask(logged: _Log, listed: _Listed) -> None:
         names[name] = File(name, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
-def _compared(logged: _Log, listed: _Listed) -> tuple[tuple[Rewritten, ...], tuple[Unread, ...]]:
-    rewritten: list[Rewritten] = []
-    unread: list[Unread] = []
+def _compare_files(
+    logged: _LoggedFiles, listed: _Listing
+) -> tuple[tuple[RewrittenFile, ...], tuple[UnreadFile, ...]]:
+    rewritten: list[RewrittenFile] = []
+    unread: list[UnreadFile] = []
     for folder, names in listed.folders.items():
         for name, file in names.items():
             told = logged.told(folder, name)
@@ -231,10 +239,10 @@ def _compared(logged: _Log, listed: _Listed) -> tuple[tuple[Rewritten, ...], tup
                 # Spark passes over such names; an empty file has no rows.
                 ignored = name.startswith(("_", ".")) or name.endswith("._COPYING_")
                 if not ignored and file.size:
-                    unread.append(Unread(path=f"{folder}/{name}", modified_ms=file.modified_ms))
-            elif not _same(told[0], file.modified_ms):
+                    unread.append(UnreadFile(path=f"{folder}/{name}", modified_ms=file.modified_ms))
+            elif not _is_same_time(told[0], file.modified_ms):
                 rewritten.append(
-                    Rewritten(
+                    RewrittenFile(
                         path=f"{folder}/{name}",
                         logged_ms=told[0],
                         modified_ms=file.modified_ms,
@@ -244,7 +252,7 @@ def _compared(logged: _Log, listed: _Listed) -> tuple[tuple[Rewritten, ...], tup
     return tuple(rewritten), tuple(unread)
 
 
-def _same(one_ms: int, other_ms: int) -> bool:
+def _is_same_time(one_ms: int, other_ms: int) -> bool:
     """Whether two times are one: object stores, Java 8 and archives know no milliseconds."""
     coarse = one_ms % 1000 == 0 or other_ms % 1000 == 0
     return one_ms == other_ms or (coarse and one_ms // 1000 == other_ms // 1000)

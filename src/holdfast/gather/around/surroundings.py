@@ -14,13 +14,13 @@ from urllib.parse import unquote
 from holdfast.decode import metadata
 from holdfast.diagnose import locations
 from holdfast.gather.around import copies, landing, topics
-from holdfast.gather.evidence import Place
-from holdfast.gather.inventory.read import decoded
+from holdfast.gather.evidence import CheckpointPlace
+from holdfast.gather.inventory.read import decode_file
 from holdfast.model.checkpoint import QueryMetadata
-from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.evidence import Evidence, SourceEvidence
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.source_offset import DeltaOffset, FileOffset
-from holdfast.model.surroundings import DeltaSeen, KafkaSeen, Surroundings
+from holdfast.model.surroundings import DeltaHistory, KafkaCluster, Surroundings
 from holdfast.storage import Children, Piece, mounts, open_reader, urls
 
 _MOST_BESIDE = 100
@@ -32,47 +32,47 @@ _NOT_ASKED = Unknown(reason="no cluster was named; name it with `--kafka SERVERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class LookupOptions:
     """What to look up beyond the storage, and the settings of the start to come."""
 
     kafka: str
     asked: Mapping[str, str]
 
 
-def seen(place: Place, evidence: Evidence, wishes: Wishes) -> Surroundings:
+def collect(place: CheckpointPlace, evidence: Evidence, wishes: LookupOptions) -> Surroundings:
     """Everything around a checkpoint that can be looked up."""
     return Surroundings(
-        ephemeral=_ephemeral(place.url),
-        files_gone=_files_gone(evidence),
-        landing=landing.seen(place, evidence),
-        same_query=_same_query(place, evidence),
+        ephemeral=_explain_ephemeral(place.url),
+        files_gone=_find_missing_files(evidence),
+        landing=landing.inspect(place, evidence),
+        same_query=_find_same_query(place, evidence),
         delta={
-            one.name: _table(one, place.storage)
+            one.name: _read_table(one, place.storage)
             for one in evidence.sources
             if isinstance(one.offset, DeltaOffset)
         },
-        kafka=_kafka(evidence, wishes.kafka),
+        kafka=_ask_kafka(evidence, wishes.kafka),
         asked=wishes.asked,
-        copies=copies.find_copies(place, evidence),
+        copies=copies.find(place, evidence),
     )
 
 
-def _ephemeral(url: str) -> str | Unknown:
+def _explain_ephemeral(url: str) -> str | Unknown:
     if not urls.is_local(url):
         return ""
-    path = str(urls.local_path(url).resolve())
+    path = str(urls.to_local_path(url).resolve())
     facts = locations.BaseFacts(
         url=url,
         path=path,
         temporary=str(Path(tempfile.gettempdir()).resolve()),
-        file_system=mounts.file_system(path),
+        file_system=mounts.find_file_system(path),
         checkpoint_above=None,
     )
-    refusal = locations.of_facts(facts, dev=False)
+    refusal = locations.refuse_unsafe_base(facts, dev=False)
     return "" if refusal is None else refusal.message.rpartition("found ")[2]
 
 
-def _files_gone(evidence: Evidence) -> tuple[str, ...] | Unknown:
+def _find_missing_files(evidence: Evidence) -> tuple[str, ...] | Unknown:
     named = [
         path
         for source in evidence.sources
@@ -83,25 +83,25 @@ def _files_gone(evidence: Evidence) -> tuple[str, ...] | Unknown:
     if len(local) < len(named):
         return _ELSEWHERE
     try:
-        gone = [path for path in local if not _there(_located(path))]
+        gone = [path for path in local if not _exists(_to_path(path))]
         # A copy of a checkpoint names folders of the machine, or the container, that wrote it.
-        sure = tuple(path for path in gone if _there(_folder(path)))
+        sure = tuple(path for path in gone if _exists(_find_folder(path)))
     except PermissionError as error:
         return Unknown(reason=f"this user may not look at `{error.filename}`")
     if gone and not sure:
-        return Unknown(reason=f"their folder `{_folder(gone[0])}` is not on this machine")
+        return Unknown(reason=f"their folder `{_find_folder(gone[0])}` is not on this machine")
     return sure
 
 
-def _folder(path: str) -> Path:
-    return Path(landing.above_partitions(str(_located(path).parent)))
+def _find_folder(path: str) -> Path:
+    return Path(landing.strip_partitions(str(_to_path(path).parent)))
 
 
-def _located(path: str) -> Path:
+def _to_path(path: str) -> Path:
     return Path("/" + unquote(path.removeprefix("file:")).lstrip("/"))
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         path.stat()
     except PermissionError:
@@ -111,7 +111,7 @@ def _there(path: Path) -> bool:
     return True
 
 
-def _same_query(place: Place, evidence: Evidence) -> tuple[str, ...] | Unknown:
+def _find_same_query(place: CheckpointPlace, evidence: Evidence) -> tuple[str, ...] | Unknown:
     if place.beside is None:
         return Unknown(reason="nothing lies beside it")
     if not isinstance(evidence.query_id, Known):
@@ -124,17 +124,17 @@ def _same_query(place: Place, evidence: Evidence) -> tuple[str, ...] | Unknown:
     parent = place.url.rpartition("/")[0]
     found = []
     for piece, data in place.beside.read(pieces):
-        told = decoded(data, metadata.decode)
+        told = decode_file(data, metadata.decode)
         if isinstance(told, QueryMetadata) and told.query_id == evidence.query_id.value:
             found.append(f"{parent}/{piece.path.removesuffix('/metadata')}")
     return tuple(found)
 
 
-def _table(source: SourceSeen, storage: Mapping[str, str]) -> DeltaSeen | Unknown:
+def _read_table(source: SourceEvidence, storage: Mapping[str, str]) -> DeltaHistory | Unknown:
     told = _DELTA_SOURCE.fullmatch(source.described)
     if told is None:
         return Unknown(reason="no run record or event log names its path")
-    path = urls.canonical(told["path"])
+    path = urls.to_canonical(told["path"])
     log = open_reader(path, storage).children("_delta_log")
     if not isinstance(log, Children):
         return Unknown(reason=f"`{path}` has no log that can be listed")
@@ -147,15 +147,15 @@ def _table(source: SourceSeen, storage: Mapping[str, str]) -> DeltaSeen | Unknow
         if version != first - 1:
             break
         first = version
-    return DeltaSeen(
+    return DeltaHistory(
         path=path,
-        table_id=_table_id(path, storage),
+        table_id=_read_table_id(path, storage),
         first_version=first,
         last_version=versions[-1],
     )
 
 
-def _table_id(path: str, storage: Mapping[str, str]) -> str:
+def _read_table_id(path: str, storage: Mapping[str, str]) -> str:
     from holdfast.sinks.delta import table
 
     place = table.Place(path=path, options=storage, partition_by=(), properties={})
@@ -163,5 +163,5 @@ def _table_id(path: str, storage: Mapping[str, str]) -> str:
     return str(opened.metadata().id) if opened else ""
 
 
-def _kafka(evidence: Evidence, servers: str) -> KafkaSeen | Unknown:
-    return topics.seen(evidence, servers) if servers else _NOT_ASKED
+def _ask_kafka(evidence: Evidence, servers: str) -> KafkaCluster | Unknown:
+    return topics.fetch_offsets(evidence, servers) if servers else _NOT_ASKED

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
-from holdfast.model.fingerprint import KafkaIdentity, identity
+from holdfast.model.fingerprint import KafkaIdentity, make_identity
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
-from holdfast.model.surroundings import KafkaSeen
+from holdfast.model.surroundings import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,7 +18,7 @@ _SECONDS = 10.0
 _MISSING = Unknown(reason="`confluent-kafka` is not installed: `pip install 'holdfast[kafka]'`")
 
 
-def seen(evidence: Evidence, servers: str) -> KafkaSeen | Unknown:
+def fetch_offsets(evidence: Evidence, servers: str) -> KafkaCluster | Unknown:
     """The first and the next offset of every partition that is there."""
     try:
         import confluent_kafka  # optional, and slow to load
@@ -47,11 +47,11 @@ def seen(evidence: Evidence, servers: str) -> KafkaSeen | Unknown:
         return Unknown(reason=f"`{servers}` does not answer: {error}")
     finally:
         consumer.close()
-    ids = _identity(servers, {one.topic for one in first})
-    return KafkaSeen(servers=servers, first=first, next=following, identity=ids)
+    ids = _fetch_identity(servers, {one.topic for one in first})
+    return KafkaCluster(servers=servers, first=first, next=following, identity=ids)
 
 
-def _identity(servers: str, topics: "Collection[str]") -> KafkaIdentity | Unknown:
+def _fetch_identity(servers: str, topics: "Collection[str]") -> KafkaIdentity | Unknown:
     """The ids of the cluster and of topics that it has; a broker may be too old to tell."""
     from confluent_kafka import KafkaException, TopicCollection  # it is there by now
     from confluent_kafka.admin import AdminClient
@@ -64,12 +64,12 @@ def _identity(servers: str, topics: "Collection[str]") -> KafkaIdentity | Unknow
             if topics
             else {}
         )
-        ids = {name: _as_java(one.result(_SECONDS).topic_id) for name, one in told.items()}
-        return identity(str(cluster.result(_SECONDS).cluster_id or ""), ids)
+        ids = {name: _format_topic_id(one.result(_SECONDS).topic_id) for name, one in told.items()}
+        return make_identity(str(cluster.result(_SECONDS).cluster_id or ""), ids)
     except (KafkaException, TimeoutError) as error:
         return Unknown(reason=f"`{servers}` does not tell its ids: {error}")
 
 
-def _as_java(topic_id: object) -> str:
+def _format_topic_id(topic_id: object) -> str:
     """The id as Kafka's own tools and the run records write it: base64 with `-` and `_`."""
     return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")

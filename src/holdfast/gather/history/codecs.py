@@ -33,29 +33,29 @@ _CHUNK = 1 << 20
 _PIECE = 64 << 10
 
 
-def opened(file: BinaryIO) -> Iterator[bytes]:
+def decompress(file: BinaryIO) -> Iterator[bytes]:
     """The content of a file in chunks, decompressed by what it begins with."""
     start = file.read(len(_LZ4_MAGIC))
     file.seek(0)
     readers: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
-        _ZSTD_MAGIC: _zstd,
-        _LZ4_MAGIC: _lz4,
-        _SNAPPY_MAGIC: _snappy,
-        _LZF_MAGIC: _lzf,
-        _GZIP_MAGIC: _gzip,
+        _ZSTD_MAGIC: _read_zstd,
+        _LZ4_MAGIC: _read_lz4,
+        _SNAPPY_MAGIC: _read_snappy,
+        _LZF_MAGIC: _read_lzf,
+        _GZIP_MAGIC: _read_gzip,
     }
     for magic, reader in readers.items():
         if start and start[: len(magic)] == magic[: len(start)]:
             return reader(file)
-    return _plain(file)
+    return _read_plain(file)
 
 
-def _plain(file: BinaryIO) -> Iterator[bytes]:
+def _read_plain(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(_CHUNK):
         yield chunk
 
 
-def _zstd(file: BinaryIO) -> Iterator[bytes]:
+def _read_zstd(file: BinaryIO) -> Iterator[bytes]:
     import pyarrow as pa  # large, and only compressed logs need it
 
     with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
@@ -72,7 +72,7 @@ def _zstd(file: BinaryIO) -> Iterator[bytes]:
             yield bytes(memoryview(chunk)[:length])
 
 
-def _gzip(file: BinaryIO) -> Iterator[bytes]:
+def _read_gzip(file: BinaryIO) -> Iterator[bytes]:
     inflater = zlib.decompressobj(_GZIP_FRAMED)
     packed = file.read(_PIECE)
     while packed:
@@ -88,7 +88,7 @@ def _gzip(file: BinaryIO) -> Iterator[bytes]:
     yield inflater.flush()
 
 
-def _lz4(file: BinaryIO) -> Iterator[bytes]:
+def _read_lz4(file: BinaryIO) -> Iterator[bytes]:
     import pyarrow as pa  # large, and only compressed logs need it
 
     codec = pa.Codec("lz4_raw")
@@ -108,7 +108,7 @@ def _lz4(file: BinaryIO) -> Iterator[bytes]:
                 return
 
 
-def _snappy(file: BinaryIO) -> Iterator[bytes]:
+def _read_snappy(file: BinaryIO) -> Iterator[bytes]:
     import pyarrow as pa  # large, and only compressed logs need it
 
     codec = pa.Codec("snappy")
@@ -123,13 +123,13 @@ def _snappy(file: BinaryIO) -> Iterator[bytes]:
         if len(block) < length or not block:
             return
         try:
-            size = _snappy_size(block)
+            size = _parse_snappy_size(block)
             yield codec.decompress(block, decompressed_size=size).to_pybytes()
         except (OSError, ValueError):
             return
 
 
-def _snappy_size(block: bytes) -> int:
+def _parse_snappy_size(block: bytes) -> int:
     """The length that a block says it has, in its first bytes."""
     size = 0
     for place, byte in enumerate(block[:5]):
@@ -141,7 +141,7 @@ def _snappy_size(block: bytes) -> int:
     raise ValueError("no length in front of a snappy block")
 
 
-def _lzf(file: BinaryIO) -> Iterator[bytes]:
+def _read_lzf(file: BinaryIO) -> Iterator[bytes]:
     while len(header := file.read(5)) == 5 and header.startswith(_LZF_MAGIC):  # noqa: PLR2004
         kind, length = header[2], int.from_bytes(header[3:], "big")
         size = file.read(2) if kind == _LZF_COMPRESSED else b""
@@ -151,13 +151,13 @@ def _lzf(file: BinaryIO) -> Iterator[bytes]:
         if kind == _LZF_STORED:
             yield block
             continue
-        text = _lzf_text(block)
+        text = _expand_lzf_block(block)
         if len(text) != int.from_bytes(size, "big"):
             return
         yield text
 
 
-def _lzf_text(block: bytes) -> bytes:
+def _expand_lzf_block(block: bytes) -> bytes:
     """A block without its repetitions; what is damaged comes out with another length.
 
     A byte below 32 stands before so many letters and one more. Any other has a length in its upper

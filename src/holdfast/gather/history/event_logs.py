@@ -19,7 +19,7 @@ from typing import BinaryIO
 from holdfast.decode import event_log
 from holdfast.errors import EventLogUnreadable
 from holdfast.gather.history import codecs
-from holdfast.gather.history.events import EventLog, Told
+from holdfast.gather.history.events import EventLog, EventWithFile
 from holdfast.model.fact import Unreadable
 from holdfast.storage import (
     Children,
@@ -44,7 +44,7 @@ _NO_EVENT = (
 
 
 @dataclass(slots=True)
-class _Read:
+class _LineCounts:
     """How many lines were read, and how many of them are no events."""
 
     lines: int = 0
@@ -57,14 +57,14 @@ class _Read:
             yield line
 
 
-def at(place: str, storage: Mapping[str, str]) -> EventLog:
+def open_at(place: str, storage: Mapping[str, str]) -> EventLog:
     """The logs at a place, which are read where their events are asked for."""
     if not place.strip():
         raise EventLogUnreadable(
             "expected an event log, found an empty text",
             hint="a variable of the shell may be unset; name a file or a folder",
         )
-    return EventLog(place=urls.canonical(place), events=_Events(place, storage))
+    return EventLog(place=urls.to_canonical(place), events=_Events(place, storage))
 
 
 @dataclass(slots=True)
@@ -75,34 +75,34 @@ class _Events:
     storage: Mapping[str, str]
     left_out: str = ""
 
-    def __iter__(self) -> Iterator[Told]:
-        read = _Read()
+    def __iter__(self) -> Iterator[EventWithFile]:
+        read = _LineCounts()
         for path, file in self._local() if urls.is_local(self.place) else self._remote():
-            for event in event_log.decode(read.counted(lines(codecs.opened(file)))):
+            for event in event_log.decode(read.counted(split_lines(codecs.decompress(file)))):
                 if isinstance(event, Unreadable):
                     read.foreign += 1
                 else:
                     yield path, event
         if read.lines and read.foreign == read.lines:
-            raise _unreadable(self.place, _NO_EVENT)
+            raise _make_unreadable_error(self.place, _NO_EVENT)
 
     def _local(self) -> Iterator[tuple[str, BinaryIO]]:
         for path in self._local_files():
-            with local.opened_quietly(path) as file:
+            with local.open_quietly(path) as file:
                 yield str(path), file
 
     def _local_files(self) -> Sequence[Path]:
-        path = urls.local_path(self.place)
+        path = urls.to_local_path(self.place)
         if path.is_file():
             return [path]
         reader = open_reader(self.place)
         inside = reader.children("")
         if isinstance(inside, Missing | Refused):
-            raise _unreadable(self.place, _reason(inside))
+            raise _make_unreadable_error(self.place, _explain(inside))
         return [path / name for name in self._newest(reader, inside)]
 
     def _remote(self) -> Iterator[tuple[str, BinaryIO]]:
-        url = urls.canonical(self.place)
+        url = urls.to_canonical(self.place)
         reader = open_reader(url, self.storage)
         inside = reader.children("")
         if isinstance(inside, Children) and (inside.files or inside.folders):
@@ -113,32 +113,32 @@ class _Events:
         for name in names:
             for _, data in reader.read([Piece(path=name, most=_MOST_FETCHED)]):
                 if not isinstance(data, bytes):
-                    raise _unreadable(f"{url}/{name}", _reason(data))
+                    raise _make_unreadable_error(f"{url}/{name}", _explain(data))
                 yield f"{url}/{name}", io.BytesIO(data)
 
     def _newest(self, reader: Reader, inside: Children) -> Sequence[str]:
         """The files of the newest logs, the oldest log first."""
-        logs = _in_folder(reader, inside)
+        logs = _find_logs(reader, inside)
         told = f"of its {len(logs):,} event logs the {_MOST_LOGS} newest were read"
         older = "; name an older one to have it read"
         self.left_out = told + older if len(logs) > _MOST_LOGS else ""
         return [name for log in logs[-_MOST_LOGS:] for name in log]
 
 
-def _reason(found: Missing | Refused) -> str:
+def _explain(found: Missing | Refused) -> str:
     return "nothing there" if isinstance(found, Missing) else found.reason
 
 
-def _unreadable(place: str, reason: str) -> EventLogUnreadable:
+def _make_unreadable_error(place: str, reason: str) -> EventLogUnreadable:
     return EventLogUnreadable(
         f"expected an event log at `{place}`, found: {reason}",
         hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",
     )
 
 
-def _in_folder(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
+def _find_logs(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
     """The files of each log, the oldest log first."""
-    rolled = _rolled(inside.files)
+    rolled = _list_rolled(inside.files)
     if rolled:
         return [rolled]
     logs = [
@@ -148,17 +148,17 @@ def _in_folder(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
         below = reader.children(folder)
         if folder.startswith(_ROLLING) and isinstance(below, Children):
             newest_ms = max((file.modified_ms for file in below.files), default=0)
-            logs.append((newest_ms, [f"{folder}/{name}" for name in _rolled(below.files)]))
+            logs.append((newest_ms, [f"{folder}/{name}" for name in _list_rolled(below.files)]))
     return [names for _, names in sorted(logs)]
 
 
-def _rolled(files: Iterable[File]) -> list[str]:
+def _list_rolled(files: Iterable[File]) -> list[str]:
     """The files of one rolling log, in the order that they were written."""
     numbered = [(match, file.name) for file in files if (match := _ROLLED.fullmatch(file.name))]
     return [name for _, name in sorted((int(m["number"]), name) for m, name in numbered)]
 
 
-def lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The lines, put together once each: one of a large plan comes in hundreds of chunks."""
     held: list[bytes] = []
     length = 0

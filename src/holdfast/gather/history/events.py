@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from holdfast.decode import fingerprint
-from holdfast.gather.history.query_facts import NO_END, History, Write
+from holdfast.gather.history.query_facts import NO_END, History, RecordedOutput
 from holdfast.model.events import (
     ApplicationSettings,
     ApplicationStarted,
@@ -27,10 +27,10 @@ from holdfast.model.events import (
 from holdfast.model.evidence import RestartSign, Start
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import BatchId, QueryId, RunId
-from holdfast.model.json import Json, mapping
+from holdfast.model.json import Json, as_mapping
 from holdfast.storage import urls
 
-Told = tuple[str, LogEvent]
+EventWithFile = tuple[str, LogEvent]
 """The file that tells it, and the event."""
 
 
@@ -40,7 +40,7 @@ class LogEvents(Protocol):
     left_out: str
     """What was not read of the logs when they were last read, in words; empty where all was."""
 
-    def __iter__(self) -> Iterator[Told]: ...
+    def __iter__(self) -> Iterator[EventWithFile]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class EventLog:
     events: LogEvents
 
 
-def of(
-    records: Sequence[Told],
+def build_history(
+    records: Sequence[EventWithFile],
     log: LogEvents | None,
     query_id: QueryId | None,
     location: str,
@@ -63,22 +63,22 @@ def of(
     If its id is not known, it is the query of the newest record, or the one whose plan in the event
     log names the location. No other query of a log is taken for it, not even the only one.
     """
-    known = query_id or _newest_query(records)
+    known = query_id or _find_newest_query(records)
     logged = _Runs(RestartSign.EVENT_LOG, known, batches)
     for path, event in log or ():
         logged.take(path, event)
     recorded = _Runs(RestartSign.RECORDED, known, batches)
     for path, event in records:
         recorded.take(path, event)
-    wanted = known or logged.planned_at(location)
-    history = _together([*logged.of(wanted), *recorded.of(wanted)])
+    wanted = known or logged.find_query_at(location)
+    history = _merge_runs([*logged.of(wanted), *recorded.of(wanted)])
     if log is not None:
         history.log_silent, history.log_left_out = logged.silent(wanted), log.left_out
     return history
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
+class _RunHistory:
     """What records, or an event log, tell of one run."""
 
     run_id: RunId
@@ -101,7 +101,7 @@ class _Runs:
         self._sign = sign
         self._wanted = wanted
         self._batches = batches
-        self._runs: dict[RunId, _Run] = {}
+        self._runs: dict[RunId, _RunHistory] = {}
         self._queries: set[QueryId] = set()
         self._version: Known[str] | None = None
 
@@ -119,35 +119,35 @@ class _Runs:
                     self._take(path, event, query)
 
     def _take(self, path: str, event: QueryEvent | BatchPlanned, query: QueryId | None) -> None:
-        run = self._runs.setdefault(event.run_id, _Run(run_id=event.run_id, query_id=query))
+        run = self._runs.setdefault(event.run_id, _RunHistory(run_id=event.run_id, query_id=query))
         run.query_id = run.query_id or query
         if isinstance(event.at_ms, int):
             run.began_ms = min(event.at_ms, run.began_ms or event.at_ms)
         if not isinstance(event, QueryStarted):
-            _without_start(run, self._sign, path, self._version)
+            _apply_missing_start(run, self._sign, path, self._version)
         match event:
             case QueryStarted():
-                _started(run.told, self._sign, path, event, self._version)
+                _apply_start(run.told, self._sign, path, event, self._version)
             case BatchPlanned():
                 run.location = event.location
-                _planned(run.told, path, event, self._version)
+                _apply_plan(run.told, path, event, self._version)
             case QueryProgress():
                 if event.batch in self._batches:
-                    _batch(run.told, path, event)
-                _progressed(run.told, path, event)
+                    _apply_batch(run.told, path, event)
+                _apply_progress(run.told, path, event)
             case QueryTerminated():
-                _terminated(run.told, event)
+                _apply_end(run.told, event)
 
-    def of(self, query_id: QueryId | None) -> list[_Run]:
+    def of(self, query_id: QueryId | None) -> list[_RunHistory]:
         """The runs of one query."""
         return [
             run for run in self._runs.values() if query_id is not None and run.query_id == query_id
         ]
 
-    def planned_at(self, location: str) -> QueryId | None:
+    def find_query_at(self, location: str) -> QueryId | None:
         """The query whose plan names a checkpoint location, the newest if there are several."""
         runs = [run for run in self._runs.values() if run.location]
-        found = [run for run in runs if urls.canonical(run.location) == location]
+        found = [run for run in runs if urls.to_canonical(run.location) == location]
         return max(found, key=lambda run: run.began_ms or 0).query_id if found else None
 
     def silent(self, wanted: QueryId | None) -> str:
@@ -161,7 +161,7 @@ class _Runs:
         return "tells of other queries only"
 
 
-def _together(runs: Sequence[_Run]) -> History:
+def _merge_runs(runs: Sequence[_RunHistory]) -> History:
     """One history of many runs, oldest first; of one run, what comes later counts."""
     began: dict[RunId, int] = {}
     for run in runs:
@@ -173,12 +173,12 @@ def _together(runs: Sequence[_Run]) -> History:
     return whole
 
 
-def _newest_query(records: Sequence[Told]) -> QueryId | None:
+def _find_newest_query(records: Sequence[EventWithFile]) -> QueryId | None:
     started = [event for _, event in records if isinstance(event, QueryStarted)]
     return started[-1].query_id if started else None
 
 
-def _started(
+def _apply_start(
     history: History,
     sign: RestartSign,
     path: str,
@@ -195,7 +195,7 @@ def _started(
     if isinstance(event.output_mode, str):
         history.output_mode = Known(value=event.output_mode, read_from=read_from)
     history.sources = event.sources or history.sources
-    _recorded(history, event.record, read_from)
+    _apply_record(history, event.record, read_from)
     plan = fingerprint.decode(event.record.get("plan"))
     if not isinstance(plan, Unknown):
         history.plans[event.run_id] = Known(value=plan, read_from=read_from)
@@ -213,7 +213,9 @@ def _started(
     history.note_start(event.run_id, start)
 
 
-def _without_start(run: _Run, sign: RestartSign, path: str, version: Known[str] | None) -> None:
+def _apply_missing_start(
+    run: _RunHistory, sign: RestartSign, path: str, version: Known[str] | None
+) -> None:
     """A run that is told of from its middle on, as by one file of a rolling log."""
     if run.told.starts or run.query_id is None:
         return
@@ -232,7 +234,7 @@ def _without_start(run: _Run, sign: RestartSign, path: str, version: Known[str] 
     )
 
 
-def _recorded(history: History, record: Mapping[str, Json], read_from: tuple[str, ...]) -> None:
+def _apply_record(history: History, record: Mapping[str, Json], read_from: tuple[str, ...]) -> None:
     """What only holdfast's own records have."""
     job, generation, writes = (record.get(key) for key in ("job", "generation", "writes"))
     history.job = job if isinstance(job, str) else history.job
@@ -243,27 +245,29 @@ def _recorded(history: History, record: Mapping[str, Json], read_from: tuple[str
     if not isinstance(writes, Sequence) or isinstance(writes, str) or not writes:
         return
     history.writes = tuple(
-        Write(
+        RecordedOutput(
             kind=str(m.get("kind", "")),
             name=str(m.get("name", "")),
             path=str(m.get("path", "")),
             server=str(m.get("server", "")),
             schema=str(m.get("schema", "")),
         )
-        for m in (mapping(one) for one in writes)
+        for m in (as_mapping(one) for one in writes)
     )
     told = "; ".join(f"{write.kind} {write.path}".strip() for write in history.writes)
     history.sink = Known(value=told, read_from=read_from)
 
 
-def _planned(history: History, path: str, event: BatchPlanned, version: Known[str] | None) -> None:
+def _apply_plan(
+    history: History, path: str, event: BatchPlanned, version: Known[str] | None
+) -> None:
     history.spark_version = version or history.spark_version
     if isinstance(event.output_mode, str):
         history.output_mode = Known(value=event.output_mode, read_from=(path,))
     history.operators = event.operators or history.operators
 
 
-def _batch(history: History, path: str, event: QueryProgress) -> None:
+def _apply_batch(history: History, path: str, event: QueryProgress) -> None:
     """How many rows a batch had, and where it ended."""
     if isinstance(event.rows, int):
         history.counted(event.batch, event.rows)
@@ -272,7 +276,7 @@ def _batch(history: History, path: str, event: QueryProgress) -> None:
             history.ends[event.batch] = Known(value=ends, read_from=(path,))
 
 
-def _progressed(history: History, path: str, event: QueryProgress) -> None:
+def _apply_progress(history: History, path: str, event: QueryProgress) -> None:
     if isinstance(event.sink, str) and history.sink is None:
         history.sink = Known(value=event.sink, read_from=(path,))
     history.sources = tuple(one.description for one in event.sources) or history.sources
@@ -291,7 +295,7 @@ def _progressed(history: History, path: str, event: QueryProgress) -> None:
         history.starts[event.run_id] = replace(start, first_batch=event.batch)
 
 
-def _terminated(history: History, event: QueryTerminated) -> None:
+def _apply_end(history: History, event: QueryTerminated) -> None:
     start = history.starts.get(event.run_id)
     if start is not None:
         history.starts[event.run_id] = replace(start, ended_ms=event.at_ms, error=event.error)

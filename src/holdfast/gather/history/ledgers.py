@@ -10,9 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from holdfast.errors import HoldfastError, name_extra
-from holdfast.gather.history.query_facts import History, Write
-from holdfast.model.batch import LastWritten, LedgerKey, Nothing, Written, ledger_key
-from holdfast.model.evidence import NO_BATCH, LedgerSeen
+from holdfast.gather.history.query_facts import History, RecordedOutput
+from holdfast.model.batch import (
+    LastWritten,
+    LedgerKey,
+    NothingWritten,
+    WrittenBatch,
+    make_ledger_key,
+)
+from holdfast.model.evidence import NO_BATCH, LedgerEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
 from holdfast.storage import Children, Refused, open_reader, urls
@@ -29,45 +35,47 @@ _RELATIVE = Unknown(reason="the record names the table relative to the driver's 
 _NONE = Absent(reason=NO_BATCH)
 
 
-def seen(
+def read(
     told: History, storage: Mapping[str, str], query_id: QueryId | None, *, databases: bool
-) -> tuple[LedgerSeen, ...]:
+) -> tuple[LedgerEvidence, ...]:
     """What the tables say that records name; nothing is loaded where none is named.
 
     With `databases`, a PostgreSQL server that a record names is asked, too.
     """
-    own = tuple(_of_write(one, told, storage, databases=databases) for one in _writes(told))
+    own = tuple(
+        _read_output(one, told, storage, databases=databases) for one in _select_writes(told)
+    )
     files = _FILE_SINK.fullmatch(told.sink.value) if told.sink else None
     if files is not None:
-        return (*own, _of_files(files["path"], storage))
+        return (*own, _read_file_sink(files["path"], storage))
     spark = _DELTA_SINK.fullmatch(told.sink.value) if told.sink else None
     if spark is None or query_id is None:
         return own
-    return (*own, _of_spark(spark["path"], query_id, storage))
+    return (*own, _read_spark_delta(spark["path"], query_id, storage))
 
 
-def _writes(told: History) -> Iterator[Write]:
+def _select_writes(told: History) -> Iterator[RecordedOutput]:
     for write in told.writes:
         if write.kind in _IN_DELTA | _IN_DATABASE and write.path and told.job:
             yield write
 
 
-def _of_write(
-    write: Write, told: History, storage: Mapping[str, str], *, databases: bool
-) -> LedgerSeen:
+def _read_output(
+    write: RecordedOutput, told: History, storage: Mapping[str, str], *, databases: bool
+) -> LedgerEvidence:
     key = LedgerKey(
         job=JobName(told.job),
         generation=Generation(told.generation),
         output=OutputName(write.name),
     )
-    shown = ledger_key(key.job, key.generation, key.output)
+    shown = make_ledger_key(key.job, key.generation, key.output)
     if write.kind in _IN_DELTA:
-        return _own(write.path, shown, storage)
-    last = _in_database(write, key) if databases else _NOT_ASKED
-    return _ledger(write.path, shown, last)
+        return _read_delta(write.path, shown, storage)
+    last = _ask_database(write, key) if databases else _NOT_ASKED
+    return _to_ledger_seen(write.path, shown, last)
 
 
-def _in_database(write: Write, key: LedgerKey) -> LastWritten:
+def _ask_database(write: RecordedOutput, key: LedgerKey) -> LastWritten:
     if write.kind not in _IN_POSTGRES:
         return _NO_SPARK
     if not write.server:
@@ -85,31 +93,31 @@ def _in_database(write: Write, key: LedgerKey) -> LastWritten:
         return Unknown(reason=error.message)
 
 
-def _own(path: str, key: str, storage: Mapping[str, str]) -> LedgerSeen:
+def _read_delta(path: str, key: str, storage: Mapping[str, str]) -> LedgerEvidence:
     if urls.is_local(path) and not path.startswith(("/", "file:")):
-        return LedgerSeen(table=path, key=key, batch=_RELATIVE, note="", ranges=True)
+        return LedgerEvidence(table=path, key=key, batch=_RELATIVE, note="", ranges=True)
     from holdfast.sinks.delta import ledger, table
 
     place = table.Place(path=path, options=storage, partition_by=(), properties={})
     try:
         opened = place.open()
         if opened is None:
-            return LedgerSeen(
+            return LedgerEvidence(
                 table=path, key=key, batch=Absent(reason="there is no table"), note="", ranges=True
             )
         last = ledger.last_written(opened, key)
     except HoldfastError as error:
-        return LedgerSeen(
+        return LedgerEvidence(
             table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
         )
-    return _ledger(path, key, last)
+    return _to_ledger_seen(path, key, last)
 
 
-def _ledger(path: str, key: str, last: LastWritten) -> LedgerSeen:
+def _to_ledger_seen(path: str, key: str, last: LastWritten) -> LedgerEvidence:
     match last:
-        case Written(batch=batch, epoch=epoch, taken_back=taken_back, offsets=offsets):
+        case WrittenBatch(batch=batch, epoch=epoch, taken_back=taken_back, offsets=offsets):
             restored = "; the table was restored since" if taken_back else ""
-            return LedgerSeen(
+            return LedgerEvidence(
                 table=path,
                 key=key,
                 batch=batch,
@@ -117,13 +125,15 @@ def _ledger(path: str, key: str, last: LastWritten) -> LedgerSeen:
                 ranges=True,
                 offsets=offsets,
             )
-        case Nothing(epoch=epoch):
-            return LedgerSeen(table=path, key=key, batch=_NONE, note=f"epoch {epoch}", ranges=True)
+        case NothingWritten(epoch=epoch):
+            return LedgerEvidence(
+                table=path, key=key, batch=_NONE, note=f"epoch {epoch}", ranges=True
+            )
         case Unknown():
-            return LedgerSeen(table=path, key=key, batch=last, note="", ranges=True)
+            return LedgerEvidence(table=path, key=key, batch=last, note="", ranges=True)
 
 
-def _of_spark(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerSeen:
+def _read_spark_delta(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerEvidence:
     from holdfast.sinks.delta import table
 
     place = table.Place(path=path, options=storage, partition_by=(), properties={})
@@ -135,11 +145,11 @@ def _of_spark(path: str, query_id: QueryId, storage: Mapping[str, str]) -> Ledge
             batch = BatchId(version)
     except HoldfastError as error:
         batch = Unknown(reason=error.message)
-    return LedgerSeen(table=path, key=query_id, batch=batch, note="Spark's Delta sink")
+    return LedgerEvidence(table=path, key=query_id, batch=batch, note="Spark's Delta sink")
 
 
-def _of_files(path: str, storage: Mapping[str, str]) -> LedgerSeen:
-    inside = open_reader(urls.canonical(path), storage).children("_spark_metadata")
+def _read_file_sink(path: str, storage: Mapping[str, str]) -> LedgerEvidence:
+    inside = open_reader(urls.to_canonical(path), storage).children("_spark_metadata")
     batch: BatchId | Absent | Unknown = Absent(reason="there is no log of a file sink")
     if isinstance(inside, Refused):
         batch = Unknown(reason=inside.reason)
@@ -147,4 +157,4 @@ def _of_files(path: str, storage: Mapping[str, str]) -> LedgerSeen:
         names = (file.name.removesuffix(".compact") for file in inside.files)
         batches = [int(name) for name in names if name.isdecimal()]
         batch = BatchId(max(batches)) if batches else batch
-    return LedgerSeen(table=path, key="_spark_metadata", batch=batch, note="Spark's file sink")
+    return LedgerEvidence(table=path, key="_spark_metadata", batch=batch, note="Spark's file sink")

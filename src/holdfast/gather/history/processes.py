@@ -7,14 +7,14 @@ from pathlib import Path
 from holdfast.model.lease import Holder
 
 
-def this_process() -> Holder:
+def get_current() -> Holder:
     """This process, told apart from every other, also from a later one with the same number."""
-    return Holder(host=socket.gethostname(), pid=os.getpid(), process=_process(os.getpid()))
+    return Holder(host=socket.gethostname(), pid=os.getpid(), process=_identify(os.getpid()))
 
 
 def is_dead(holder: Holder) -> bool:
     """Whether the process certainly no longer runs: only ever true of this host's own."""
-    boot, _, _ = _process(os.getpid()).rpartition("/")
+    boot, _, _ = _identify(os.getpid()).rpartition("/")
     if holder.host != socket.gethostname() or not boot or not holder.process.startswith(f"{boot}/"):
         return False
     try:
@@ -23,10 +23,10 @@ def is_dead(holder: Holder) -> bool:
         return True
     except PermissionError:
         return False  # somebody else's: whether it is the same process cannot be seen
-    return _process(holder.pid) != holder.process
+    return _identify(holder.pid) != holder.process
 
 
-def _process(pid: int) -> str:
+def _identify(pid: int) -> str:
     """The boot of the machine, the process namespace and the start time of a process."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -17,7 +17,7 @@ NO_END = Unknown(reason="no end was told")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class RecordedOutput:
     """An output that a record names."""
 
     kind: str
@@ -37,7 +37,7 @@ class History:
     output_mode: Known[str] | None = None
     job: str = ""
     generation: int = 1
-    writes: tuple[Write, ...] = ()
+    writes: tuple[RecordedOutput, ...] = ()
     sources: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     rows: dict[BatchId, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class History:
 
     def note_start(self, run: RunId, start: Start) -> None:
         """Note the start of a run, together with what another record says of the same run."""
-        self.starts[run] = _both(self.starts[run], start) if run in self.starts else start
+        self.starts[run] = _merge_starts(self.starts[run], start) if run in self.starts else start
 
     def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
         """The rows of the state after a batch, by operator; none where it is not told of."""
@@ -105,7 +105,7 @@ class History:
         return NOT_RECORDED
 
 
-def _both(start: Start, later: Start) -> Start:
+def _merge_starts(start: Start, later: Start) -> Start:
     """What two tell of the start and the end of one run."""
     unended = isinstance(later.ended_ms, Unknown) and not later.error
     return replace(

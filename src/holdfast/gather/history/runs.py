@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.gather.inventory.read import decoded, unread
+from holdfast.gather.inventory.read import decode_file, make_unreadable
 from holdfast.model.fact import Unreadable, UnreadableFile
 from holdfast.model.ids import RunId
 from holdfast.model.lease import Lease
@@ -26,7 +26,7 @@ _STAMP = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RunRecords:
     """The events of the newest runs, each with the file that tells it, oldest first."""
 
     events: "tuple[tuple[str, QueryEvent], ...]"
@@ -34,43 +34,43 @@ class Recorded:
     unreadable: tuple[UnreadableFile, ...]
 
 
-NOTHING = Recorded(events=(), lease=None, unreadable=())
+NOTHING = RunRecords(events=(), lease=None, unreadable=())
 
 
-def recorded(beside: Reader, name: str) -> Recorded:
+def read(beside: Reader, name: str) -> RunRecords:
     """What the records say of the checkpoint with this name."""
     top = beside.children(f".holdfast/{name}")
     if isinstance(top, Refused):
-        return Recorded(events=(), lease=None, unreadable=(unread(top.path, top),))
+        return RunRecords(events=(), lease=None, unreadable=(make_unreadable(top.path, top),))
     if isinstance(top, Missing):
         return NOTHING
     from holdfast.decode import run_record  # most checkpoints have no records
 
     events: list[tuple[str, QueryEvent]] = []
     unreadable: list[UnreadableFile] = []
-    for piece, data in beside.read(_segments(beside, f".holdfast/{name}/runs", unreadable)):
+    for piece, data in beside.read(_list_segments(beside, f".holdfast/{name}/runs", unreadable)):
         run = RunId(piece.path.split("/")[-2][_STAMP:])
-        said = decoded(data, partial(run_record.decode, run_id=run))
+        said = decode_file(data, partial(run_record.decode, run_id=run))
         if isinstance(said, Missing):
             continue  # an old run, pruned while it was read
         for event in (said,) if isinstance(said, Unreadable) else said:
             if isinstance(event, Unreadable):
-                unreadable.append(unread(piece.path, event))
+                unreadable.append(make_unreadable(piece.path, event))
             else:
                 events.append((piece.path, event))
-    return Recorded(
+    return RunRecords(
         events=tuple(events),
-        lease=_lease(beside, f".holdfast/{name}/lease"),
+        lease=_read_lease(beside, f".holdfast/{name}/lease"),
         unreadable=tuple(unreadable),
     )
 
 
-def _segments(beside: Reader, runs: str, unreadable: list[UnreadableFile]) -> list[Piece]:
+def _list_segments(beside: Reader, runs: str, unreadable: list[UnreadableFile]) -> list[Piece]:
     """Of each of the newest runs the first segment, which tells the start, and the last two."""
     names: dict[str, list[str]] = {}
     for found in beside.walk([runs]):
         if isinstance(found, Refused):
-            unreadable.append(unread(found.path, found))
+            unreadable.append(make_unreadable(found.path, found))
         elif found.folder != runs:
             names.setdefault(found.folder, []).extend(file.name for file in found.files)
     if len(names) > MOST_RUNS:
@@ -84,7 +84,7 @@ def _segments(beside: Reader, runs: str, unreadable: list[UnreadableFile]) -> li
     return pieces
 
 
-def _lease(beside: Reader, folder: str) -> Lease | None:
+def _read_lease(beside: Reader, folder: str) -> Lease | None:
     inside = beside.children(folder)
     if not isinstance(inside, Children) or not inside.files:
         return None
@@ -92,7 +92,7 @@ def _lease(beside: Reader, folder: str) -> Lease | None:
 
     newest = Piece(path=f"{folder}/{inside.files[-1].name}", most=_MOST_BYTES)
     for _, data in beside.read([newest]):
-        said = decoded(data, lease_format.decode)
+        said = decode_file(data, lease_format.decode)
         if isinstance(said, Lease):
             return said
     return None

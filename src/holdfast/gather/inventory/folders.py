@@ -14,14 +14,14 @@ RECENT_CHANGES = 16
 """Of so many versions of a state store it is kept when their changes were written, or their ids."""
 _MOST_OF_ONE = 16
 
-Entry = tuple[CheckpointFile, File]
+ClassifiedFile = tuple[CheckpointFile, File]
 """What a name says, and the file of that name."""
 StoreKey = tuple[int, int, str]
 """Operator, partition and store."""
 
 
 @dataclass(slots=True)
-class Log:
+class LogFiles:
     """The ids in a folder of numbered files, and when the newest were written."""
 
     ids: Spans = field(default_factory=Spans)
@@ -42,7 +42,7 @@ class Log:
 
 
 @dataclass(slots=True)
-class Source:
+class SourceFolder:
     """The folder of one source."""
 
     entries: Spans = field(default_factory=Spans)
@@ -51,14 +51,14 @@ class Source:
 
 
 @dataclass(slots=True)
-class Metadata:
+class MetadataFiles:
     """The files of an operator's metadata: one of version 1, one of version 2 for every run."""
 
     single: str = ""
     folder: str = ""
     batches: Spans = field(default_factory=Spans)
 
-    def add(self, prefix: str, entries: Sequence[Entry]) -> None:
+    def add(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         """Take in files of either version."""
         batches = [named.number for named, _ in entries if named.number is not None]
         if batches:
@@ -67,7 +67,7 @@ class Metadata:
         else:
             self.single = prefix + entries[0][1].name
 
-    def read_for(self, batch: int) -> str:
+    def find_for(self, batch: int) -> str:
         """The file that Spark reads for a batch: the newest of version 2 that is no later."""
         before = self.batches.before(batch + 1)
         if before is not None:
@@ -76,10 +76,10 @@ class Metadata:
 
     def shown(self, batch: int) -> str:
         """The file that Spark reads for a batch, or the newest where it reads none."""
-        return self.read_for(batch) or f"{self.folder}{self.batches.last}"
+        return self.find_for(batch) or f"{self.folder}{self.batches.last}"
 
 
-class Sizes:
+class FileSizes:
     """The sizes of many files by their names, in sixteen bytes each: of a name its hash is kept."""
 
     __slots__ = ("_names", "_sizes")
@@ -100,7 +100,7 @@ class Sizes:
 
 
 @dataclass(slots=True)
-class Store:
+class StoreFiles:
     """The files of one state store in one partition.
 
     Empty snapshots are not among the others. `empty_ids` are those with ids of their own.
@@ -110,7 +110,7 @@ class Store:
     snapshots: Spans = field(default_factory=Spans)
     empty_snapshots: Spans = field(default_factory=Spans)
     empty_ids: list[tuple[int, str]] = field(default_factory=list)
-    rocksdb: Sizes = field(default_factory=Sizes)
+    rocksdb: FileSizes = field(default_factory=FileSizes)
     newest_snapshots: tuple[int, tuple[str, ...]] = (-1, ())
     written_ms: dict[int, int] = field(default_factory=dict)
     unique_ids: dict[int, set[str]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Store:
         """The highest version of which there is a file; 0 where there is none."""
         return max(self.changes.last or 0, self.snapshots.last or 0)
 
-    def add_changes(self, entries: Sequence[Entry]) -> None:
+    def add_changes(self, entries: Sequence[ClassifiedFile]) -> None:
         """Take in files of changes, and when the newest were written.
 
         A version with an id of its own in the name is not overwritten: of it no time is kept.
@@ -138,7 +138,7 @@ class Store:
         if len(self.written_ms) > RECENT_CHANGES:
             self.written_ms = {n: at for n, at in self.written_ms.items() if n > after}
 
-    def add_snapshots(self, prefix: str, entries: Sequence[Entry]) -> None:
+    def add_snapshots(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         """Take in snapshots; of one version there may be several, with ids of their own."""
         self.snapshots.add([n.number for n, _ in entries if n.number is not None])
         newest = max(n.number or 0 for n, _ in entries)
@@ -151,7 +151,7 @@ class Store:
         if entries[0][0].unique_id:
             self._identify(entries)
 
-    def add_empty_snapshots(self, entries: Sequence[Entry]) -> None:
+    def add_empty_snapshots(self, entries: Sequence[ClassifiedFile]) -> None:
         """Take in snapshots without a byte."""
         if entries[0][0].unique_id:
             self.empty_ids += [(n.number or 0, n.unique_id) for n, _ in entries]
@@ -159,7 +159,7 @@ class Store:
         else:
             self.empty_snapshots.add([n.number for n, _ in entries if n.number is not None])
 
-    def _identify(self, entries: Sequence[Entry]) -> None:
+    def _identify(self, entries: Sequence[ClassifiedFile]) -> None:
         """Keep the unique ids of the newest versions."""
         after = self.latest - RECENT_CHANGES
         for named, _ in entries:

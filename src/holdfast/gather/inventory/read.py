@@ -10,7 +10,7 @@ T = TypeVar("T")
 OTHER_USER = "run as a user who may read it, or give its keys with `--storage KEY=VALUE`"
 
 
-def decoded(
+def decode_file(
     data: bytes | Missing | Refused, decode: Callable[[bytes], T | Unreadable]
 ) -> T | Unreadable | Missing:
     """What a file says, why it cannot be read, or that it is not there."""
@@ -21,7 +21,7 @@ def decoded(
     return decode(data)
 
 
-def unread(path: str, said: Unreadable | Refused) -> UnreadableFile:
+def make_unreadable(path: str, said: Unreadable | Refused) -> UnreadableFile:
     """A file that says nothing, by why it does not."""
     return UnreadableFile(
         path=path, reason=said.reason, forbidden=said.forbidden, too_long=said.too_long

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from holdfast.decode import names
-from holdfast.gather.inventory.tree import Told, Tree, unheard
+from holdfast.gather.inventory.tree import CheckpointTree, OnProgress, ignore_progress
 from holdfast.model.checkpoint import FileKind
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused
 
@@ -27,35 +27,35 @@ _PARTS = frozenset({"offsets", "commits", "sources", "state"})
 _MOST_PROBED = 32
 
 
-def folded(reader: Reader, top: Children, told: Told = unheard) -> Tree:
+def take(reader: Reader, top: Children, told: OnProgress = ignore_progress) -> CheckpointTree:
     """Everything below a checkpoint, given what lay directly in it.
 
     The folders of the partitions are listed together: on an object store each of them is a
     request of its own, and they are most of what there is.
     """
-    tree = Tree(folders=set(top.folders))
+    tree = CheckpointTree(folders=set(top.folders))
     tree.refuse(*top.refused)
     tree.add(Portion(folder="", files=[f for f in top.files if f.size or f.name not in _PARTS]))
-    logs(reader, tree, told)
-    folders = [folder for folder in _begun(reader, top) if folder not in _LOGS]
+    list_logs(reader, tree, told)
+    folders = [folder for folder in _list_folders(reader, top) if folder not in _LOGS]
     tree.folders.update(folders)
     if "state" in folders:
         folders.remove("state")
-        folders += _state_folders(reader, tree)
+        folders += _list_state_folders(reader, tree)
     done = len(tree.folders.intersection(_LOGS))
     begun: set[str] = set()
     for found in reader.walk(folders):
         match found:
             case Portion():
                 tree.add(found)
-                begun.add(_walked(found.folder))
+                begun.add(_find_walk_root(found.folder))
                 told(tree.seen, (done + len(begun)) / (done + len(folders)))
             case Refused():
                 tree.refuse(found)
     return tree
 
 
-def logs(reader: Reader, tree: Tree, told: Told = unheard) -> None:
+def list_logs(reader: Reader, tree: CheckpointTree, told: OnProgress = ignore_progress) -> None:
     """Both logs, offsets first."""
     there = [kind for kind in _LOGS if kind.value in tree.folders]
     for begun, kind in enumerate(there, 1):
@@ -66,36 +66,36 @@ def logs(reader: Reader, tree: Tree, told: Told = unheard) -> None:
                 told(tree.seen, 0.0 if "state" in tree.folders else begun / len(tree.folders))
             else:
                 tree.refuse(found)
-        _complete(reader, tree, kind)
+        _fill_gap(reader, tree, kind)
     if tree.commits.ids and not any(one.path in _LOGS for one in tree.refused):
-        _of_one_moment(reader, tree)
+        _align_logs(reader, tree)
 
 
-def _of_one_moment(reader: Reader, tree: Tree) -> None:
+def _align_logs(reader: Reader, tree: CheckpointTree) -> None:
     """Leave out of either log what only it has because the query went on between two listings."""
     offsets, commits = tree.offsets.ids, tree.commits.ids
     first, last = commits.first or 0, commits.last or 0
     planned = -1 if offsets.last is None else offsets.last
-    if planned < last and _reach(reader, last):
+    if planned < last and _reaches(reader, last):
         tree.keep(FileKind.COMMITS, 0, planned)
     if offsets.first is not None and offsets.first < first:
         # Spark purges the offset log, then the commit log: both begin where the later one does.
-        found = _looked_for(reader, [f"{FileKind.OFFSETS.value}/{offsets.first}"])
+        found = _probe(reader, [f"{FileKind.OFFSETS.value}/{offsets.first}"])
         if any(isinstance(data, Missing) for _, data in found):
             tree.keep(FileKind.OFFSETS, min(first, planned), planned)
 
 
-def passed(reader: Reader, tree: Tree) -> bool:
+def is_stale(reader: Reader, tree: CheckpointTree) -> bool:
     """Whether a running query has removed by now what a look began with, or has just begun."""
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last
     if planned is None:
-        return committed is None and _reach(reader, 0)
+        return committed is None and _reaches(reader, 0)
     wanted = [f"offsets/{n}" for n in (planned - 1, planned) if n in tree.offsets.ids]
     wanted += [] if committed is None else [f"commits/{committed}"]
-    return any(isinstance(data, Missing) for _, data in _looked_for(reader, wanted))
+    return any(isinstance(data, Missing) for _, data in _probe(reader, wanted))
 
 
-def _complete(reader: Reader, tree: Tree, kind: FileKind) -> None:
+def _fill_gap(reader: Reader, tree: CheckpointTree, kind: FileKind) -> None:
     """Look for what is missing near the end of a log.
 
     A long folder is listed in pages: an entry that comes meanwhile may belong to one that was had
@@ -104,11 +104,11 @@ def _complete(reader: Reader, tree: Tree, kind: FileKind) -> None:
     ids = tree.logs[kind].ids
     gaps = [range(one.last + 1, two.first) for one, two in pairwise(ids)][-1:]
     missing = {f"{kind.value}/{n}": n for gap in gaps if len(gap) <= _MOST_PROBED for n in gap}
-    found = _looked_for(reader, list(missing))
+    found = _probe(reader, list(missing))
     ids.add([missing[piece.path] for piece, data in found if isinstance(data, bytes)])
 
 
-def _reach(reader: Reader, batch: int) -> bool:
+def _reaches(reader: Reader, batch: int) -> bool:
     """Whether by now the offset log reaches a batch."""
     inside = reader.children(FileKind.OFFSETS.value)
     if not isinstance(inside, Children):
@@ -117,13 +117,13 @@ def _reach(reader: Reader, batch: int) -> bool:
     return any(one.kind is FileKind.OFFSETS and (one.number or 0) >= batch for one in found)
 
 
-def _looked_for(
+def _probe(
     reader: Reader, paths: Sequence[str]
 ) -> Iterator[tuple[Piece, bytes | Missing | Refused]]:
     return reader.read([Piece(path=path, most=0, last=True) for path in paths])
 
 
-def _begun(reader: Reader, top: Children) -> list[str]:
+def _list_folders(reader: Reader, top: Children) -> list[str]:
     """The folders of a checkpoint; the first batch makes some that were not there a moment ago."""
     if {"sources", "state"} <= set(top.folders):
         return list(top.folders)
@@ -131,25 +131,25 @@ def _begun(reader: Reader, top: Children) -> list[str]:
     return list(again.folders if isinstance(again, Children) else top.folders)
 
 
-def _walked(folder: str) -> str:
+def _find_walk_root(folder: str) -> str:
     """The folder that a walk began in: that of a partition, or a whole log."""
     parts = folder.split("/", 3)
     return "/".join(parts[:3]) if parts[0] == "state" else parts[0]
 
 
-def _state_folders(reader: Reader, tree: Tree) -> list[str]:
+def _list_state_folders(reader: Reader, tree: CheckpointTree) -> list[str]:
     folders: list[str] = []
-    for operator in _folders_of(reader, "state", tree):
-        folders += _folders_of(reader, operator, tree)
+    for operator in _list_subfolders(reader, "state", tree):
+        folders += _list_subfolders(reader, operator, tree)
     return folders
 
 
-def _folders_of(reader: Reader, folder: str, tree: Tree) -> list[str]:
+def _list_subfolders(reader: Reader, folder: str, tree: CheckpointTree) -> list[str]:
     match reader.children(folder):
         case Children(files=files, folders=folders, refused=refused):
             tree.add(Portion(folder=folder, files=files))
             tree.refuse(*refused)
-            tree.not_empty.update(("state",) if folders or refused else ())
+            tree.nonempty_folders.update(("state",) if folders or refused else ())
             return [f"{folder}/{name}" for name in folders]
         case Refused() as refused:
             tree.refuse(refused)

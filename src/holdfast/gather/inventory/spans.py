@@ -30,7 +30,7 @@ class Spans:
     def add(self, ids: list[int]) -> None:
         """Take ids in; the list is sorted in place."""
         ids.sort()
-        fresh = list(_runs(ids))
+        fresh = list(_split_runs(ids))
         if len(fresh) > _FEW:
             self._scattered.extend(ids)
         else:
@@ -40,13 +40,13 @@ class Spans:
         if self._spans and fresh and fresh[0][0] > self._spans[-1][1] + 1:
             self._spans += fresh
         else:
-            self._spans = list(_merged(sorted(self._spans + fresh)))
+            self._spans = list(_merge_pairs(sorted(self._spans + fresh)))
 
     def _ordered(self) -> list[tuple[int, int]]:
         if self._scattered:
             ids = sorted(self._scattered)
             self._scattered = array("q")
-            self._merge(list(_runs(ids)))
+            self._merge(list(_split_runs(ids)))
         return self._spans
 
     def __bool__(self) -> bool:
@@ -89,7 +89,7 @@ class Spans:
         return at >= 0 and number <= self._spans[at][1]
 
 
-def restorable(
+def find_restorable(
     snapshots: Iterable[Span], changes: Sequence[Span], most: int = _NEVER
 ) -> tuple[Span, ...]:
     """The versions that can be put together: a snapshot and every change after it, at most so many.
@@ -100,29 +100,29 @@ def restorable(
     found = [(1, min(changes[0].last, most))] if changes and changes[0].first == 1 else []
     for span in snapshots:
         ends = (span.first, span.last)
-        found += [(v, min(_reach(v, changes, starts), v + most)) for v in ends]
+        found += [(v, min(_find_reach(v, changes, starts), v + most)) for v in ends]
         found.append((span.first, span.last))
-    merged = _merged(sorted(found))
+    merged = _merge_pairs(sorted(found))
     return tuple(Span(first=first, last=last) for first, last in merged)
 
 
-def common(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+def intersect(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
     """The ids that are in every part."""
     if not parts:
         return ()
     shared = list(parts[0])
     for part in parts[1:]:
-        shared = list(_shared(shared, part))
+        shared = list(_intersect_pair(shared, part))
     return tuple(shared)
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Spans in order, as few as tell the same ids."""
-    merged = _merged((span.first, span.last) for span in spans)
+    merged = _merge_pairs((span.first, span.last) for span in spans)
     return tuple(Span(first=first, last=last) for first, last in merged)
 
 
-def without(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
+def subtract(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
     """The spans with others taken out."""
     kept = spans
     for hole in holes:
@@ -136,7 +136,7 @@ def without(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(kept)
 
 
-def _shared(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
+def _intersect_pair(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
     """What two parts have in common; each is walked once, in step."""
     at, beside = 0, 0
     while at < len(one) and beside < len(other):
@@ -150,13 +150,13 @@ def _shared(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
             beside += 1
 
 
-def _reach(version: int, changes: Sequence[Span], starts: Sequence[int]) -> int:
+def _find_reach(version: int, changes: Sequence[Span], starts: Sequence[int]) -> int:
     """How far the changes go on from a version; `starts` are where they begin."""
     at = bisect_right(starts, version + 1) - 1
     return changes[at].last if at >= 0 and changes[at].last > version else version
 
 
-def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:
+def _split_runs(ids: list[int]) -> Iterator[tuple[int, int]]:
     if not ids:
         return
     first = last = ids[0]
@@ -168,7 +168,7 @@ def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge_pairs(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     current: tuple[int, int] | None = None
     for first, last in spans:
         if current is None:

@@ -10,8 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.decode import names
-from holdfast.gather.inventory.folders import Entry, Log, Metadata, Source, Store, StoreKey
-from holdfast.gather.inventory.read import unread
+from holdfast.gather.inventory.folders import (
+    ClassifiedFile,
+    LogFiles,
+    MetadataFiles,
+    SourceFolder,
+    StoreFiles,
+    StoreKey,
+)
+from holdfast.gather.inventory.read import make_unreadable
 from holdfast.gather.inventory.spans import Spans
 from holdfast.model.checkpoint import CheckpointFile, FileKind
 from holdfast.model.evidence import Amount
@@ -27,25 +34,25 @@ _OF_ROCKSDB = frozenset({FileKind.STATE_SST, FileKind.STATE_LOG})
 _PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
 _MOST_KNOWN = 20_000
 
-Told = Callable[[int, float], None]
+OnProgress = Callable[[int, float], None]
 """Is told, while files are listed, how many were seen, and of which share of the folders."""
 
 
 @dataclass(slots=True)
-class Tree:
+class CheckpointTree:
     """What the names in a checkpoint say."""
 
-    logs: dict[FileKind, Log] = field(
-        default_factory=lambda: {FileKind.OFFSETS: Log(), FileKind.COMMITS: Log()}
+    logs: dict[FileKind, LogFiles] = field(
+        default_factory=lambda: {FileKind.OFFSETS: LogFiles(), FileKind.COMMITS: LogFiles()}
     )
-    sources: dict[str, Source] = field(default_factory=dict)
-    stores: dict[StoreKey, Store] = field(default_factory=dict)
-    operator_metadata: dict[int, Metadata] = field(default_factory=dict)
+    sources: dict[str, SourceFolder] = field(default_factory=dict)
+    stores: dict[StoreKey, StoreFiles] = field(default_factory=dict)
+    operator_metadata: dict[int, MetadataFiles] = field(default_factory=dict)
     schemas: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
     amounts: dict[FileKind, list[int]] = field(default_factory=dict)
     kinds_of_state: set[tuple[FileKind, bool]] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
-    not_empty: set[str] = field(default_factory=set)
+    nonempty_folders: set[str] = field(default_factory=set)
     checksums: dict[str, Spans] = field(default_factory=dict)
     metadata_checksum: bool = False
     foreign: list[str] = field(default_factory=list)
@@ -58,12 +65,12 @@ class Tree:
     _known: dict[str, CheckpointFile] = field(default_factory=dict)
 
     @property
-    def offsets(self) -> Log:
+    def offsets(self) -> LogFiles:
         """The offset log."""
         return self.logs[FileKind.OFFSETS]
 
     @property
-    def commits(self) -> Log:
+    def commits(self) -> LogFiles:
         """The commit log."""
         return self.logs[FileKind.COMMITS]
 
@@ -82,7 +89,7 @@ class Tree:
         """
         for one in refused:
             if len(self.refused) < _MOST_LISTED or "/" not in one.path:
-                self.refused.append(unread(one.path, one))
+                self.refused.append(make_unreadable(one.path, one))
             else:
                 self.refused_more += 1
 
@@ -99,7 +106,7 @@ class Tree:
     def add(self, portion: Portion) -> None:
         """Take in some files of one folder."""
         self.seen += len(portion.files)
-        nested = _nested(portion.folder)
+        nested = _find_nested(portion.folder)
         if nested is not None and len(self.nested) < _MOST_LISTED:
             self.nested.add(nested)
         prefix = f"{portion.folder}/" if portion.folder else ""
@@ -110,17 +117,17 @@ class Tree:
             newest_ms = max(file.modified_ms for _, file in entries)
             self.newest_ms = max(self.newest_ms, newest_ms)
             if kind is not FileKind.HADOOP_CHECKSUM:
-                self.not_empty.add(portion.folder.partition("/")[0])
+                self.nonempty_folders.add(portion.folder.partition("/")[0])
             self._take(kind, prefix, entries)
 
-    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[Entry]]:
+    def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[ClassifiedFile]]:
         """The files of a portion by kind.
 
         The partitions of an operator hold files of the same names. What a name says is remembered,
         and only the first file of each kind is asked anew, for what its folder says.
         """
         known = self._known if _PARTITION.fullmatch(portion.folder) else {}
-        found: dict[FileKind, list[Entry]] = {}
+        found: dict[FileKind, list[ClassifiedFile]] = {}
         for file in portion.files:
             named = known.get(file.name)
             if named is None:
@@ -133,7 +140,7 @@ class Tree:
                 found[named.kind] = [(names.classify(prefix + file.name), file)]
         return found
 
-    def _take(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+    def _take(self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         match kind:
             case FileKind.OFFSETS | FileKind.COMMITS:
                 self.logs[kind].add([(n.number or 0, file.modified_ms) for n, file in entries])
@@ -150,14 +157,14 @@ class Tree:
             case _:
                 self._take_state(kind, prefix, entries)
 
-    def _take_checksums(self, prefix: str, entries: Sequence[Entry]) -> None:
+    def _take_checksums(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         """Of the hidden checksums beside a log: which entries they are of."""
         ids = [n.number for n, _ in entries if n.number is not None]
         self.checksums.setdefault(prefix, Spans()).add(ids)
         self.metadata_checksum |= any(n.covers == "metadata" for n, _ in entries)
 
-    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
-        source = self.sources.setdefault(entries[0][0].source, Source())
+    def _take_source(self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
+        source = self.sources.setdefault(entries[0][0].source, SourceFolder())
         ids = [n.number for n, _ in entries if n.number is not None]
         match kind:
             case FileKind.SOURCE_LOG:
@@ -168,12 +175,14 @@ class Tree:
                 source.private += [prefix + file.name for _, file in entries[:_MOST_LISTED]]
                 del source.private[_MOST_LISTED:]
 
-    def _take_described(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+    def _take_described(
+        self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]
+    ) -> None:
         """Of the schemas of a store only the newest is kept: metadata tells of those in use."""
         first = entries[0][0]
         operator = first.operator or 0
         if kind is FileKind.OPERATOR_METADATA:
-            self.operator_metadata.setdefault(operator, Metadata()).add(prefix, entries)
+            self.operator_metadata.setdefault(operator, MetadataFiles()).add(prefix, entries)
         elif not first.partition:
             # Version 1 is one file without a number; Spark looks at that of partition 0 only.
             newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
@@ -181,7 +190,7 @@ class Tree:
             key = (operator, first.store)
             self.schemas[key] = max(found, self.schemas.get(key, found))
 
-    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[Entry]) -> None:
+    def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         first = entries[0][0]
         # Spark calls no store by a number: that is a partition, copied into another.
         if first.store.isdecimal() and kind in _DATA:
@@ -189,7 +198,7 @@ class Tree:
         if first.operator is None or first.partition is None or first.store.isdecimal():
             return
         key = (first.operator, first.partition, first.store)
-        store = self.stores.setdefault(key, Store())
+        store = self.stores.setdefault(key, StoreFiles())
         store.files += len(entries)
         store.bytes += sum(file.size for _, file in entries)
         if kind in _DATA or kind is FileKind.SPARK_CHECKSUM:
@@ -199,15 +208,15 @@ class Tree:
         elif kind in _OF_ROCKSDB:
             store.rocksdb.add(file for _, file in entries)
 
-    def _take_misplaced(self, prefix: str, entries: Sequence[Entry]) -> None:
+    def _take_misplaced(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         """Note a folder with files of state at a level where Spark does not look for them."""
         if any(names.is_state_data(file.name) for _, file in entries):
-            found = names.misplaced_partition(prefix.removesuffix("/"))
+            found = names.find_misplaced_partition(prefix.removesuffix("/"))
             if found is not None and len(self.misplaced) < _MOST_LISTED:
                 self.misplaced[found[0]] = found[1]
 
     def _take_data(
-        self, kind: FileKind, prefix: str, store: Store, entries: Sequence[Entry]
+        self, kind: FileKind, prefix: str, store: StoreFiles, entries: Sequence[ClassifiedFile]
     ) -> None:
         """Take in what versions are made of. Not even a version without a row is an empty file."""
         empty = [(named, file) for named, file in entries if not file.size]
@@ -222,11 +231,11 @@ class Tree:
             store.add_snapshots(prefix, entries)
 
 
-def unheard(_files: int, _share: float) -> None:
+def ignore_progress(_files: int, _share: float) -> None:
     """Told how far a listing is, and says nothing."""
 
 
-def _nested(folder: str) -> str | None:
+def _find_nested(folder: str) -> str | None:
     """The checkpoint inside this checkpoint that a folder belongs to.
 
     Iceberg keeps `sources/0/offsets`, which is none.

@@ -19,18 +19,18 @@ T = TypeVar("T")
 TOGETHER = 8
 
 
-def each(
+def look_at_each(
     folder: FolderOfCheckpoints,
     storage: Mapping[str, str],
-    look: Callable[[Checkpoint, tree.Told], T],
-    told: tree.Told,
+    look: Callable[[Checkpoint, tree.OnProgress], T],
+    told: tree.OnProgress,
 ) -> Iterator[T]:
     """What a look at each checkpoint of a folder gives, in their order; not of one that has gone.
 
     Nothing else is kept of a checkpoint, however many there are.
     """
-    so_far = _SoFar(len(folder.found), told)
-    looked = partial(_looked, folder, storage, look, so_far)
+    so_far = _SharedProgress(len(folder.found), told)
+    looked = partial(_look_at, folder, storage, look, so_far)
     if urls.is_local(folder.url):
         yield from (one for path in folder.found for one in looked(path))
         return
@@ -40,14 +40,14 @@ def each(
         yield from (one for found in pool.map(looked, folder.found) for one in found)
 
 
-def _looked(
+def _look_at(
     folder: FolderOfCheckpoints,
     storage: Mapping[str, str],
-    look: Callable[[Checkpoint, tree.Told], T],
-    so_far: "_SoFar",
+    look: Callable[[Checkpoint, tree.OnProgress], T],
+    so_far: "_SharedProgress",
     path: str,
 ) -> tuple[T, ...]:
-    place = resolve.below(folder, path, storage)
+    place = resolve.make_place_below(folder, path, storage)
     top = place.reader.children("")
     if not isinstance(top, Children):
         return ()
@@ -55,10 +55,10 @@ def _looked(
         return (look(Checkpoint(place=place, top=top), told),)
 
 
-class _SoFar:
+class _SharedProgress:
     """How far several listings are, as one."""
 
-    def __init__(self, checkpoints: int, told: tree.Told) -> None:
+    def __init__(self, checkpoints: int, told: tree.OnProgress) -> None:
         self._checkpoints = checkpoints
         self._told = told
         self._files = 0
@@ -72,20 +72,20 @@ class _SoFar:
             self._share += share / self._checkpoints
             self._told(self._files, min(1.0, self._share))
 
-    def one(self) -> "_One":
+    def one(self) -> "_CheckpointProgress":
         """The part of one checkpoint in it."""
-        return _One(self)
+        return _CheckpointProgress(self)
 
 
-class _One:
+class _CheckpointProgress:
     """How far the listing of one checkpoint is; done when it is left."""
 
-    def __init__(self, so_far: _SoFar) -> None:
+    def __init__(self, so_far: _SharedProgress) -> None:
         self._so_far = so_far
         self._files = 0
         self._share = 0.0
 
-    def __enter__(self) -> tree.Told:
+    def __enter__(self) -> tree.OnProgress:
         return self._listed
 
     def __exit__(self, *_: object) -> None:

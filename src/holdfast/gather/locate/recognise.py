@@ -10,7 +10,7 @@ import re
 from holdfast.decode import metadata
 from holdfast.model.checkpoint import QueryMetadata
 from holdfast.storage import Children, Missing, Piece, Reader, Refused
-from holdfast.storage.reader import joined
+from holdfast.storage.reader import join_path
 
 PARTS = frozenset({"offsets", "commits", "sources", "state"})
 RDDS = "checkpoints of RDDs, which no streaming query has"
@@ -41,13 +41,13 @@ def is_checkpoint(reader: Reader, folder: str, inside: Children, above: str = ""
     named = any(file.name == "metadata" for file in inside.files)
     if parts & _LOGS and (named or len(parts) > 1):
         return True
-    if parts == {"offsets"} and _OF_A_SOURCE.fullmatch(joined(above, folder).rstrip("/")):
+    if parts == {"offsets"} and _OF_A_SOURCE.fullmatch(join_path(above, folder).rstrip("/")):
         return False  # Iceberg's private folder of a source
-    if any(_is_log(reader, joined(folder, log)) for log in parts & _LOGS):
+    if any(_is_log(reader, join_path(folder, log)) for log in parts & _LOGS):
         return True
     if not any(file.name == "metadata" and file.size < _SMALL for file in inside.files):
         return False
-    piece = Piece(path=joined(folder, "metadata"), most=_SMALL)
+    piece = Piece(path=join_path(folder, "metadata"), most=_SMALL)
     for _, data in reader.read([piece]):
         return isinstance(data, bytes) and isinstance(metadata.decode(data), QueryMetadata)
     return False
@@ -78,7 +78,7 @@ def may_be_iceberg(inside: Children) -> bool:
     return {"metadata", "data"} <= set(inside.folders)
 
 
-def look_alike(path: str, inside: Children) -> str:
+def describe_folder(path: str, inside: Children) -> str:
     """What a folder that is no checkpoint looks like, or nothing; by its path and what is in it."""
     above, _, name = path.rpartition("/")
     folders, files = set(inside.folders), {file.name for file in inside.files}
@@ -107,12 +107,12 @@ def look_alike(path: str, inside: Children) -> str:
     return next((what for holds, what in tests if holds), "")
 
 
-def rdds(inside: Children) -> frozenset[str]:
+def find_rdds(inside: Children) -> frozenset[str]:
     """Which folders of a folder are checkpoints of RDDs."""
     return frozenset(one for one in inside.folders if _RDD.fullmatch(one))
 
 
 def _is_rdd(inside: Children, files: set[str]) -> bool:
-    if rdds(inside) or "_partitioner" in files:
+    if find_rdds(inside) or "_partitioner" in files:
         return True
     return bool(files) and all(re.fullmatch(r"\.?part-\d{5}(\.crc)?", one) for one in files)

@@ -13,7 +13,7 @@ from holdfast.errors import (
     NotACheckpoint,
     StorageUnavailable,
 )
-from holdfast.gather.evidence import Place
+from holdfast.gather.evidence import CheckpointPlace
 from holdfast.gather.inventory.read import OTHER_USER
 from holdfast.gather.locate import recognise
 from holdfast.storage import (
@@ -27,7 +27,7 @@ from holdfast.storage import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.gather.locate.search import Below
+    from holdfast.gather.locate.search import SearchResult
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
 # Spark refuses it: a file system of its own has no other machine.
@@ -42,7 +42,7 @@ _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 class Checkpoint:
     """A checkpoint, and what lies directly in it."""
 
-    place: Place
+    place: CheckpointPlace
     top: Children
 
 
@@ -56,45 +56,45 @@ class FolderOfCheckpoints:
     refused: tuple[Refused, ...]
 
 
-def at(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
+def find(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
     """What is at a location; raises where there is nothing to look at."""
     _require_location(location)
-    url = urls.canonical(location)
+    url = urls.to_canonical(location)
     reader = open_reader(url, storage)
     top = reader.children("")
     if isinstance(top, Missing):
         raise LocationMissing(
             f"expected a checkpoint at `{location}`, found nothing there",
-            hint=_above(url, storage),
+            hint=_suggest_above(url, storage),
         )
     if isinstance(top, Refused):
-        raise _refused(location, url, storage, top)
-    if recognise.is_checkpoint(reader, "", top, _named(url)):
-        return Checkpoint(place=_place(url, reader, storage), top=top)
+        raise _make_refusal_error(location, url, storage, top)
+    if recognise.is_checkpoint(reader, "", top, _get_last_names(url)):
+        return Checkpoint(place=_make_place(url, reader, storage), top=top)
     if not (top.files or top.folders or top.refused):
         raise LocationEmpty(
             f"expected a checkpoint at `{location}`, found an empty folder",
-            hint=_above(url, storage),
+            hint=_suggest_above(url, storage),
         )
-    if owner := _owner(url, storage):
+    if owner := _find_owner(url, storage):
         part = url.removeprefix(owner).strip("/")
         raise NotACheckpoint(
             f"expected a checkpoint at `{location}`, found the folder `{part}` of a checkpoint,"
             " and not the checkpoint itself",
-            hint=f"look at the checkpoint: {_inspect(owner)}",
+            hint=f"look at the checkpoint: {_format_inspect(owner)}",
         )
-    return _searched(location, url, reader, top)
+    return _search(location, url, reader, top)
 
 
-def _searched(location: str, url: str, reader: Reader, top: Children) -> FolderOfCheckpoints:
+def _search(location: str, url: str, reader: Reader, top: Children) -> FolderOfCheckpoints:
     """The checkpoints below a folder that is none."""
     from holdfast.gather.locate import search  # a checkpoint itself needs none
 
     table = recognise.is_table(top) or recognise.may_be_iceberg(top)
     most = search.MOST_OF_A_TABLE if table else search.MOST_FOLDERS
-    below_it = search.below(reader, top, above=_named(url), most=most)
+    below_it = search.find_checkpoints(reader, top, above=_get_last_names(url), most=most)
     if not below_it.checkpoints:
-        raise _nothing(location, url, top, below_it)
+        raise _make_nothing_error(location, url, top, below_it)
     return FolderOfCheckpoints(
         url=url,
         reader=reader,
@@ -112,7 +112,7 @@ def _require_location(location: str) -> None:
         )
     scheme = _SCHEME.match(location)
     if scheme and scheme[1].lower() not in (_TWO_SLASHES if scheme[2] else _ONE_SLASH):
-        raise _unknown(location, scheme[1], scheme.end())
+        raise _make_scheme_error(location, scheme[1], scheme.end())
     host = _HOST.match(location)
     if host:
         path = location[host.end() :] if host[1] == "localhost" else f"/{location[7:]}"
@@ -127,13 +127,13 @@ def _require_location(location: str) -> None:
         )
 
 
-def _unknown(location: str, scheme: str, end: int) -> StorageUnavailable:
+def _make_scheme_error(location: str, scheme: str, end: int) -> StorageUnavailable:
     """A URL that nothing here can read, or that is one slash short of one."""
     if scheme.lower() in _TWO_SLASHES:
         whole = f"{scheme}://{location[end:]}"
         return StorageUnavailable(
             f"expected two slashes after `{scheme}:`, found one in `{location}`",
-            hint=f"write both: {_inspect(whole)}",
+            hint=f"write both: {_format_inspect(whole)}",
         )
     hint = f"copy the checkpoint to one of these, or mount it: `/{scheme}/…`"
     if scheme.lower() in _BLOBS:
@@ -143,9 +143,9 @@ def _unknown(location: str, scheme: str, end: int) -> StorageUnavailable:
     )
 
 
-def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:
+def find_checkpoint(location: str, storage: Mapping[str, str]) -> Checkpoint:
     """The checkpoint at a location; raises where there is none, or several."""
-    found = at(location, storage)
+    found = find(location, storage)
     if isinstance(found, FolderOfCheckpoints):
         raise NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a folder of {len(found.found)}",
@@ -154,10 +154,12 @@ def checkpoint_at(location: str, storage: Mapping[str, str]) -> Checkpoint:
     return found
 
 
-def below(folder: FolderOfCheckpoints, path: str, storage: Mapping[str, str]) -> Place:
+def make_place_below(
+    folder: FolderOfCheckpoints, path: str, storage: Mapping[str, str]
+) -> CheckpointPlace:
     """One checkpoint of a folder."""
     parent, _, name = path.rpartition("/")
-    return Place(
+    return CheckpointPlace(
         url=f"{folder.url}/{path}",
         name=name,
         reader=Subfolder(folder.reader, path),
@@ -166,9 +168,9 @@ def below(folder: FolderOfCheckpoints, path: str, storage: Mapping[str, str]) ->
     )
 
 
-def _place(url: str, reader: Reader, storage: Mapping[str, str]) -> Place:
-    parent = _parent(url)
-    return Place(
+def _make_place(url: str, reader: Reader, storage: Mapping[str, str]) -> CheckpointPlace:
+    parent = _find_parent(url)
+    return CheckpointPlace(
         url=url,
         name=url.rpartition("/")[2],
         reader=reader,
@@ -177,7 +179,7 @@ def _place(url: str, reader: Reader, storage: Mapping[str, str]) -> Place:
     )
 
 
-def _parent(url: str) -> str:
+def _find_parent(url: str) -> str:
     """The folder that a location lies in, or nothing for a root or a bucket."""
     parent = url.rpartition("/")[0]
     if urls.is_local(url):
@@ -185,93 +187,93 @@ def _parent(url: str) -> str:
     return "" if parent.endswith((":/", "/")) else parent
 
 
-def _above(url: str, storage: Mapping[str, str]) -> str:
+def _suggest_above(url: str, storage: Mapping[str, str]) -> str:
     """Where to look when there is nothing at a location: the nearest folder that is there."""
-    parent = _owner(url, storage) or _parent(url)
+    parent = _find_owner(url, storage) or _find_parent(url)
     while parent not in ("", "/"):
         inside = open_reader(parent, storage).children("")
         if isinstance(inside, Children) and (inside.files or inside.folders):
             break
-        parent = _parent(parent)
+        parent = _find_parent(parent)
     if not parent:
         return f"check the spelling of `{url}`: nothing is there, nor above it"
-    return f"look at what is above it: {_inspect(parent)}"
+    return f"look at what is above it: {_format_inspect(parent)}"
 
 
-def _owner(url: str, storage: Mapping[str, str]) -> str:
+def _find_owner(url: str, storage: Mapping[str, str]) -> str:
     """The checkpoint that a location is a part of, or nothing."""
     place = url
-    while (parent := _parent(place)) not in ("", place):
+    while (parent := _find_parent(place)) not in ("", place):
         if place.rpartition("/")[2] in recognise.PARTS:
             reader = open_reader(parent, storage)
             inside = reader.children("")
             if isinstance(inside, Children) and recognise.is_checkpoint(
-                reader, "", inside, _named(parent)
+                reader, "", inside, _get_last_names(parent)
             ):
                 return parent
         place = parent
     return ""
 
 
-def _inspect(place: str) -> str:
+def _format_inspect(place: str) -> str:
     """A command that can be copied, whatever is in the path."""
     return f"`{shlex.join(['holdfast', 'inspect', place])}`"
 
 
-def _named(url: str) -> str:
+def _get_last_names(url: str) -> str:
     """The last two names of a location."""
     return "/".join(url.split("/")[-2:])
 
 
-def _refused(
+def _make_refusal_error(
     location: str, url: str, storage: Mapping[str, str], refused: Refused
 ) -> LocationForbidden | NotACheckpoint | StorageUnavailable:
     if "directory" in refused.reason:
-        folder = _owner(url, storage) or location.rstrip("/").rpartition("/")[0] or "."
+        folder = _find_owner(url, storage) or location.rstrip("/").rpartition("/")[0] or "."
         return NotACheckpoint(
             f"expected a checkpoint at `{location}`, found a file",
-            hint=f"name the folder of the checkpoint, as in {_inspect(folder)}",
+            hint=f"name the folder of the checkpoint, as in {_format_inspect(folder)}",
         )
     said = f"expected to list `{location}`, found: {refused.reason}"
     if refused.forbidden:
         return LocationForbidden(said, hint=OTHER_USER)
-    return StorageUnavailable(said, hint=_above(url, storage))
+    return StorageUnavailable(said, hint=_suggest_above(url, storage))
 
 
-def _nothing(
-    location: str, url: str, top: Children, below_it: "Below"
+def _make_nothing_error(
+    location: str, url: str, top: Children, below_it: "SearchResult"
 ) -> LocationForbidden | NotACheckpoint:
     """Why a folder gives nothing to look at, though it was searched."""
-    alike = recognise.look_alike(_named(url), top) or (
-        recognise.RDDS if below_it.holds_rdds else ""
+    alike = recognise.describe_folder(_get_last_names(url), top) or (
+        recognise.RDDS if below_it.has_rdds else ""
     )
     forbidden = [one for one in below_it.refused if one.forbidden]
     if forbidden:
         return LocationForbidden(
             f"expected a checkpoint at `{location}`, found {alike or 'none'}, and folders below it"
-            f" that this user may not list: {_first(forbidden)} ({forbidden[0].reason})",
+            f" that this user may not list: {_format_first(forbidden)} ({forbidden[0].reason})",
             hint=OTHER_USER,
         )
     hint = "name the `checkpointLocation` of the query, or a folder"
     left = below_it.unsearched or below_it.refused
     if not left:
-        said = f"{alike or 'none, nor one below it'} ({_shown(top)})"
+        said = f"{alike or 'none, nor one below it'} ({_format_names(top)})"
         hint += " that checkpoints lie in"
     else:
-        said = f"{alike or 'none'}, and not all of it was searched: {_first(left)}"
+        said = f"{alike or 'none'}, and not all of it was searched: {_format_first(left)}"
         said += f" ({left[0].reason})"
         hint += " nearer to it"
     if below_it.unsearched and left[0].path != ".":
-        hint += f", as in {_inspect(f'{url}/{left[0].path}')}"
+        hint += f", as in {_format_inspect(f'{url}/{left[0].path}')}"
     return NotACheckpoint(f"expected a checkpoint at `{location}`, found {said}", hint=hint)
 
 
-def _first(refused: Sequence[Refused]) -> str:
+def _format_first(refused: Sequence[Refused]) -> str:
     more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
     return f"`{refused[0].path}`{more}"
 
 
-def _shown(top: Children) -> str:
+def _format_names(top: Children) -> str:
     files = sorted((file.name for file in top.files), key=lambda name: name.startswith("."))
     names = [*(f"{name}/" for name in top.folders), *files]
     return ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")  # noqa: PLR2004

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from holdfast.gather.locate import recognise
 from holdfast.report import words
 from holdfast.storage import Children, Missing, Reader, Refused
-from holdfast.storage.reader import joined
+from holdfast.storage.reader import join_path
 
 MOST_FOLDERS = 50_000
 MOST_OF_A_TABLE = 1_000
@@ -30,17 +30,17 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Below:
+class SearchResult:
     """The checkpoints below a folder, also those inside of others, and what may hold more."""
 
     checkpoints: tuple[str, ...]
     refused: tuple[Refused, ...]
     unsearched: tuple[Refused, ...]
-    holds_rdds: bool
+    has_rdds: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Candidate:
     """A folder to look at; `real` is where it lies unless it is a link."""
 
     path: str
@@ -52,24 +52,24 @@ class _Search:
     reader: Reader
     above: str
     crowd: int
-    near: list[_Place] = field(default_factory=list)
-    later: list[_Place] = field(default_factory=list)
+    near: list[_Candidate] = field(default_factory=list)
+    later: list[_Candidate] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     checkpoints: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
-    holds_rdds: bool = False
+    has_rdds: bool = False
 
-    def next(self, most: int) -> list[_Place]:
+    def next(self, most: int) -> list[_Candidate]:
         """The folders to look at together."""
         if not self.near:
             self.near, self.later = self.later, []
         level, self.near = self.near[:most], self.near[most:]
         return level
 
-    def look(self, place: _Place) -> tuple[_Place, Children | Missing | Refused]:
+    def look(self, place: _Candidate) -> tuple[_Candidate, Children | Missing | Refused]:
         return place, self.reader.children(place.path)
 
-    def take(self, place: _Place, inside: Children | Missing | Refused) -> None:
+    def take(self, place: _Candidate, inside: Children | Missing | Refused) -> None:
         """Keep what a look at a folder has shown."""
         match inside:
             case Missing():
@@ -79,31 +79,31 @@ class _Search:
             case Children(real=real) if real in self.seen:
                 return
             case Children(real=real) if real != place.real:
-                self.later.append(_Place(place.path, real))
+                self.later.append(_Candidate(place.path, real))
             case Children():
                 self._enter(place, inside)
 
-    def _enter(self, place: _Place, inside: Children) -> None:
+    def _enter(self, place: _Candidate, inside: Children) -> None:
         found = recognise.is_checkpoint(self.reader, place.path, inside, self.above)
         if found:
             self.checkpoints.append(place.path)
         self.go_on(place, inside, found=found)
 
-    def go_on(self, place: _Place, inside: Children, *, found: bool) -> None:
+    def go_on(self, place: _Candidate, inside: Children, *, found: bool) -> None:
         """Look at the folders of a folder next; what a checkpoint cannot read, it says itself."""
         self.seen |= {place.real} if place.real else set()
         self.refused += () if found else inside.refused
         near, later = self._sorted(place, inside, recognise.PARTS if found else frozenset())
-        self.near += [_inside(place, name) for name in near]
-        self.later += [_inside(place, name) for name in later]
+        self.near += [_make_candidate(place, name) for name in near]
+        self.later += [_make_candidate(place, name) for name in later]
 
     def _sorted(
-        self, place: _Place, inside: Children, own: frozenset[str]
+        self, place: _Candidate, inside: Children, own: frozenset[str]
     ) -> tuple[list[str], list[str]]:
         """Which folders of a folder are searched soon, and which later."""
         skipped = _SKIPPED | own
-        if _UUID.fullmatch(place.path) and (rdds := recognise.rdds(inside)):
-            self.holds_rdds = True
+        if _UUID.fullmatch(place.path) and (rdds := recognise.find_rdds(inside)):
+            self.has_rdds = True
             skipped |= rdds
         names = [one for one in inside.folders if one not in skipped]
         plain = [one for one in names if not _PARTITION.match(one)]
@@ -116,7 +116,7 @@ class _Search:
         return plain[: self.crowd], plain[self.crowd :] + partitions
 
 
-def below(reader: Reader, top: Children, *, above: str, most: int) -> Below:
+def find_checkpoints(reader: Reader, top: Children, *, above: str, most: int) -> SearchResult:
     """The checkpoints below a folder that is none, and what of it was not searched.
 
     At most so many folders are listed. `above` names what the folder itself is called.
@@ -125,26 +125,26 @@ def below(reader: Reader, top: Children, *, above: str, most: int) -> Below:
 
     # No folder alone takes more than a tenth of the search before the others have had their turn.
     search, left = _Search(reader=reader, above=above, crowd=most // 10), most
-    search.go_on(_Place("", top.real), top, found=False)
+    search.go_on(_Candidate("", top.real), top, found=False)
     with ThreadPoolExecutor(_TOGETHER) as pool:
         while level := search.next(left):
             left -= len(level)
             for place, inside in pool.map(search.look, level):
                 search.take(place, inside)
-    return Below(
+    return SearchResult(
         checkpoints=tuple(search.checkpoints),
         refused=tuple(search.refused),
-        unsearched=tuple(_named([one.path for one in search.near + search.later], most)),
-        holds_rdds=search.holds_rdds,
+        unsearched=tuple(_group_unsearched([one.path for one in search.near + search.later], most)),
+        has_rdds=search.has_rdds,
     )
 
 
-def _inside(place: _Place, name: str) -> _Place:
+def _make_candidate(place: _Candidate, name: str) -> _Candidate:
     real = f"{place.real.rstrip('/')}/{name}" if place.real else ""
-    return _Place(joined(place.path, name), real)
+    return _Candidate(join_path(place.path, name), real)
 
 
-def _named(unsearched: Sequence[str], most: int) -> Iterator[Refused]:
+def _group_unsearched(unsearched: Sequence[str], most: int) -> Iterator[Refused]:
     """Folders that were not searched, by what they lie in: as near to them as few names allow."""
     deepest = max((path.count("/") for path in unsearched), default=0)
     folders = Counter[str]()
@@ -153,5 +153,5 @@ def _named(unsearched: Sequence[str], most: int) -> Iterator[Refused]:
         if len(folders) <= _MOST_NAMED:
             break
     for path, count in folders.items():
-        were = f"{words.plural(count, 'folder')} below it {'was' if count == 1 else 'were'}"
+        were = f"{words.pluralize(count, 'folder')} below it {'was' if count == 1 else 'were'}"
         yield Refused(path=path or ".", reason=f"{were} not searched, after {most:,} others")

@@ -22,42 +22,42 @@ _TIMES_LONGER = 10
 _SHORTEST_PAUSE_MS = 60_000
 
 
-def signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
+def find_signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
     """What the entries that were read show, oldest first."""
     ids = sorted(entries)
-    usual = _usual([entries[batch].timestamp_ms for batch in ids])
+    usual = _find_usual_pause([entries[batch].timestamp_ms for batch in ids])
     found: list[Start] = []
     for before, batch in pairwise(ids):
-        note, sign = _changed(entries[before], entries[batch]), RestartSign.SETTINGS_CHANGED
+        note, sign = _describe_change(entries[before], entries[batch]), RestartSign.SETTINGS_CHANGED
         if not note:
-            note, sign = _paused(entries[before], entries[batch], usual), RestartSign.PAUSE
+            note, sign = _describe_pause(entries[before], entries[batch], usual), RestartSign.PAUSE
         if note:
-            found.append(_start(sign, batch, entries[batch], note))
+            found.append(_make_start(sign, batch, entries[batch], note))
     return tuple(found)
 
 
-def _usual(times: list[int]) -> float:
+def _find_usual_pause(times: list[int]) -> float:
     steps = sorted(b - a for a, b in pairwise(times) if b > a)
     return steps[len(steps) // 2] if len(steps) >= _FEWEST else float("inf")
 
 
-def _changed(before: OffsetEntry, after: OffsetEntry) -> str:
-    told = list(_differences(before.settings, after.settings))
+def _describe_change(before: OffsetEntry, after: OffsetEntry) -> str:
+    told = list(_list_differences(before.settings, after.settings))
     if not told:
         return ""
-    if _repartitioned(before.settings, after.settings):
+    if _is_repartition(before.settings, after.settings):
         return f"{told[0]}: the query stood still, and its state was repartitioned"
     more = f" and {len(told) - 1} more" if len(told) > 1 else ""
     return f"{told[0]}{more}: the query was started anew"
 
 
-def _repartitioned(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+def _is_repartition(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Whether the number of partitions is all that differs."""
     was, now = before.get(state_partitions.SHUFFLE), after.get(state_partitions.SHUFFLE)
     return None not in (was, now) and {**before, state_partitions.SHUFFLE: now} == after
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def _list_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if old is None:
@@ -69,14 +69,14 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterato
             yield f"`{key}` went {pair}"
 
 
-def _paused(before: OffsetEntry, after: OffsetEntry, usual: float) -> str:
+def _describe_pause(before: OffsetEntry, after: OffsetEntry, usual: float) -> str:
     pause = after.timestamp_ms - before.timestamp_ms
     if before.timestamp_ms <= 0 or pause < max(_SHORTEST_PAUSE_MS, usual * _TIMES_LONGER):
         return ""
     return f"{pause / 1000:,.0f} s after the batch before: a restart, or nothing to read"
 
 
-def _start(sign: RestartSign, batch: BatchId, entry: OffsetEntry, note: str) -> Start:
+def _make_start(sign: RestartSign, batch: BatchId, entry: OffsetEntry, note: str) -> Start:
     unknown = Unknown(reason="the offset log does not tell")
     return Start(
         sign=sign,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from holdfast.decode import commit_log, offset_log
 from holdfast.gather.inventory import spans
 from holdfast.gather.inventory.folders import RECENT
-from holdfast.gather.inventory.read import decoded, unread
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.read import decode_file, make_unreadable
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.model.checkpoint import CommitEntry
 from holdfast.model.evidence import Batches
 from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
@@ -41,16 +41,18 @@ class Entries:
         return (*self.damaged_offsets.values(), *self.damaged_commits.values())
 
 
-def batches(tree: Tree, *, no_commit_log: bool = False, continuous: bool = False) -> Batches:
+def find_batches(
+    tree: CheckpointTree, *, no_commit_log: bool = False, continuous: bool = False
+) -> Batches:
     """Which batches the names in the logs tell of."""
     planned, committed = tree.offsets.ids, tree.commits.ids
-    hidden = unlisted(tree)
+    hidden = find_unlisted(tree)
     last = committed.last
     tail = [] if hidden else planned.tail(1 if no_commit_log else _MOST_PENDING)
     return Batches(
-        first=_batch(planned.first if planned else committed.first),
-        last_planned=_batch(planned.last),
-        last_committed=_batch(last),
+        first=_to_batch(planned.first if planned else committed.first),
+        last_planned=_to_batch(planned.last),
+        last_committed=_to_batch(last),
         pending=tuple(BatchId(number) for number in tail if last is None or number > last),
         offset_spans=tuple(planned),
         commit_spans=tuple(committed),
@@ -60,7 +62,7 @@ def batches(tree: Tree, *, no_commit_log: bool = False, continuous: bool = False
     )
 
 
-def keeps_no_commits(tree: Tree, newest: OffsetEntry | None) -> bool:
+def keeps_no_commits(tree: CheckpointTree, newest: OffsetEntry | None) -> bool:
     """Whether Spark 2.1 wrote it, which pins no setting and keeps no commit log.
 
     Continuous mode pins none either, but writes no time.
@@ -79,34 +81,34 @@ def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
     return bool(bare) and all(bare)
 
 
-def whole(tree: Tree, found: Entries) -> tuple[Span, ...] | Unknown:
+def find_complete_batches(tree: CheckpointTree, found: Entries) -> tuple[Span, ...] | Unknown:
     """The batches that are done and have their entry in each log, unless one is damaged.
 
     Without both, a query cannot be taken back to a batch, and Spark reads no state of it.
     """
-    for log in unlisted(tree):
+    for log in find_unlisted(tree):
         return Unknown(reason=log.told)
     planned = tuple(tree.offsets.ids)
     if keeps_no_commits(tree, found.offsets.get(max(found.offsets, default=BatchId(0)))):
-        return spans.without(
+        return spans.subtract(
             planned, [Span(first=one, last=one) for one in tree.offsets.ids.tail(1)]
         )
     damaged = sorted(
         batch
         for log in (found.damaged_offsets, found.damaged_commits)
         for batch, file in log.items()
-        if not file.unseen
+        if not file.is_unread
     )
-    both = spans.common([planned, tuple(tree.commits.ids)])
-    return spans.without(both, [Span(first=one, last=one) for one in damaged])
+    both = spans.intersect([planned, tuple(tree.commits.ids)])
+    return spans.subtract(both, [Span(first=one, last=one) for one in damaged])
 
 
-def unlisted(tree: Tree) -> tuple[UnreadableFile, ...]:
+def find_unlisted(tree: CheckpointTree) -> tuple[UnreadableFile, ...]:
     """The logs whose names cannot be had."""
     return tuple(one for one in tree.refused if one.path in ("offsets", "commits"))
 
 
-def entries(reader: Reader, tree: Tree) -> Entries:
+def read(reader: Reader, tree: CheckpointTree) -> Entries:
     """The newest entries of both logs.
 
     A running query removes its oldest entries: one that went, below one that is there, is none that
@@ -114,7 +116,7 @@ def entries(reader: Reader, tree: Tree) -> Entries:
     """
     newest = [log.ids.tail(RECENT + 1) for log in (tree.offsets, tree.commits)]
     found = read_entries(reader, *newest)
-    too_fast = bool(unlisted(tree))
+    too_fast = bool(find_unlisted(tree))
     _forget_removed(found.damaged_offsets, found.offsets, all_of_them=too_fast)
     _forget_removed(found.damaged_commits, found.commits, all_of_them=too_fast)
     return found
@@ -146,19 +148,19 @@ def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int])
             continue
         room -= len(data) if isinstance(data, bytes) else 0
         full = Refused(path=piece.path, reason=_NO_ROOM, too_long=True)
-        _take(found, piece, data if room > 0 else full)
+        _add_entry(found, piece, data if room > 0 else full)
     for piece, data in reader.read(again):
-        _take(found, piece, data)
+        _add_entry(found, piece, data)
     return found
 
 
-def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None:
+def _add_entry(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None:
     folder, _, name = piece.path.partition("/")
     batch = BatchId(int(name))
     said: OffsetEntry | CommitEntry | Unreadable | Missing = (
-        decoded(data, offset_log.decode)
+        decode_file(data, offset_log.decode)
         if folder == "offsets"
-        else decoded(data, commit_log.decode)
+        else decode_file(data, commit_log.decode)
     )
     match said:
         case OffsetEntry():
@@ -168,8 +170,8 @@ def _take(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None
         case Unreadable() | Missing():
             damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
             why = Unreadable(reason=GONE) if isinstance(said, Missing) else said
-            damaged[batch] = unread(piece.path, why)
+            damaged[batch] = make_unreadable(piece.path, why)
 
 
-def _batch(number: int | None) -> BatchId | None:
+def _to_batch(number: int | None) -> BatchId | None:
     return None if number is None else BatchId(number)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import source_offset
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.gather.logs.tail import Entries
 from holdfast.gather.sources import kinesis
-from holdfast.model.evidence import Batches, BatchSeen, Committed, SourceSeen
+from holdfast.model.evidence import Batches, BatchStatus, SourceEvidence, TimelineBatch
 from holdfast.model.fact import Unknown
-from holdfast.model.ids import BatchId, within
+from holdfast.model.ids import BatchId, spans_contain
 from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 
@@ -26,21 +26,21 @@ _NOT_LOOKED_AT = Unknown(reason=f"only the newest {_COUNTED_BATCHES} batches are
 _NO_BEFORE = Unknown(reason="the entry before it was not read")
 
 
-def recent(
-    tree: Tree,
+def build(
+    tree: CheckpointTree,
     entries: Entries,
     rows: Mapping[BatchId, int],
-    sources: Sequence[SourceSeen],
+    sources: Sequence[SourceEvidence],
     batches: Batches,
-) -> tuple[BatchSeen, ...]:
+) -> tuple[TimelineBatch, ...]:
     """The batches whose entries were read, oldest first; `sources` as the newest one has them."""
     ids = sorted({*entries.offsets, *entries.damaged_offsets})
-    times = _commit_times(tree, entries)
-    counted = _counted(tree, entries, ids[-_COUNTED_BATCHES:], sources)
+    times = _find_commit_times(tree, entries)
+    counted = _count_records(tree, entries, ids[-_COUNTED_BATCHES:], sources)
     return tuple(
-        BatchSeen(
+        TimelineBatch(
             batch=batch,
-            planned_ms=_planned(entries.offsets.get(batch)),
+            planned_ms=_find_planned_time(entries.offsets.get(batch)),
             committed_ms=times.get(batch, _NOT_COMMITTED),
             rows=rows.get(batch, _NOT_RECORDED),
             records=counted.get(batch, (_NOT_LOOKED_AT, ""))[0],
@@ -48,13 +48,13 @@ def recent(
             watermark_ms=entries.offsets[batch].watermark_ms
             if batch in entries.offsets
             else _NO_OFFSETS,
-            standing=standing(batch, entries, batches),
+            standing=find_standing(batch, entries, batches),
         )
         for batch in ids
     )
 
 
-def _commit_times(tree: Tree, entries: Entries) -> Mapping[BatchId, int | Unknown]:
+def _find_commit_times(tree: CheckpointTree, entries: Entries) -> Mapping[BatchId, int | Unknown]:
     """When commits were written, by the times of their files, unless these cannot be right.
 
     Spark plans a batch after it has committed the one before, and writes an offset entry as soon
@@ -74,32 +74,35 @@ def _commit_times(tree: Tree, entries: Entries) -> Mapping[BatchId, int | Unknow
     return times
 
 
-def _planned(entry: OffsetEntry | None) -> int | Unknown:
+def _find_planned_time(entry: OffsetEntry | None) -> int | Unknown:
     if entry is None:
         return _NO_OFFSETS
     return entry.timestamp_ms if entry.timestamp_ms > 0 else _NO_TIME
 
 
-def standing(batch: BatchId, entries: Entries, batches: Batches) -> Committed:
+def find_standing(batch: BatchId, entries: Entries, batches: Batches) -> BatchStatus:
     """How a planned batch stands."""
     if batch in entries.damaged_offsets:
-        return Committed.OFFSETS_UNREADABLE
+        return BatchStatus.OFFSETS_UNREADABLE
     if batch in entries.damaged_commits or batches.unlisted_log("commits"):
-        return Committed.COMMIT_UNREADABLE
+        return BatchStatus.COMMIT_UNREADABLE
     if batches.no_commit_log:
-        return Committed.NO if batch in batches.pending else Committed.UNLOGGED
-    held = within(batches.commit_spans, batch)
+        return BatchStatus.NO if batch in batches.pending else BatchStatus.UNLOGGED
+    held = spans_contain(batches.commit_spans, batch)
     if held:
-        return Committed.YES
+        return BatchStatus.YES
     last = batches.last_committed
-    return Committed.MISSING if last is not None and batch < last else Committed.NO
+    return BatchStatus.MISSING if last is not None and batch < last else BatchStatus.NO
 
 
 _Count = tuple[int | Unknown, str]
 
 
-def _counted(
-    tree: Tree, entries: Entries, ids: Sequence[BatchId], sources: Sequence[SourceSeen]
+def _count_records(
+    tree: CheckpointTree,
+    entries: Entries,
+    ids: Sequence[BatchId],
+    sources: Sequence[SourceEvidence],
 ) -> dict[BatchId, _Count]:
     """How far each batch went, over all of its sources, if these count in the same unit."""
     found: dict[BatchId, _Count] = {}
@@ -123,16 +126,16 @@ def _counted(
             )
             for name, end in ends.items()
         }
-        found[batch] = (_NO_BEFORE, "") if before is None else _total(ranges, told)
+        found[batch] = (_NO_BEFORE, "") if before is None else _sum_records(ranges, told)
         before = ends
     return found
 
 
-def _total(ranges: Mapping[str, tuple[Json, Json]], told: Mapping[str, str]) -> _Count:
+def _sum_records(ranges: Mapping[str, tuple[Json, Json]], told: Mapping[str, str]) -> _Count:
     total, units = 0, set()
     for name, offsets in ranges.items():
         start, end = (source_offset.decode(one, described=told.get(name, "")) for one in offsets)
-        consumed = source_offset.between(start, end)
+        consumed = source_offset.compute_consumed(start, end)
         if isinstance(consumed.total, Unknown):
             return _NOT_COUNTED, ""
         if consumed.unit or consumed.total:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.decode import file_source_log, source_offset, source_start
-from holdfast.gather.inventory.read import decoded
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.read import decode_file
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.model.evidence import SameSource
 from holdfast.model.fact import Unknown
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.offsets import OffsetEntry, SourceStart
 from holdfast.model.source_offset import (
     EventHubsOffset,
@@ -57,7 +57,7 @@ class Leaf:
     same_as: SameSource | None = None
 
 
-class _Keeps(Enum):
+class _FolderContent(Enum):
     """What a source keeps in its folder, as the folder shows it, or as its offset lets expect."""
 
     FILES = "a log of files"
@@ -65,19 +65,19 @@ class _Keeps(Enum):
     OTHER = "something else, or nothing"
     ANY = "any of these"
 
-    def agrees(self, other: "_Keeps") -> bool:
-        return self is other or _Keeps.ANY in (self, other)
+    def agrees(self, other: "_FolderContent") -> bool:
+        return self is other or _FolderContent.ANY in (self, other)
 
 
 def may_repeat(entry: OffsetEntry) -> bool:
     """Whether lines of an entry may be of one source: other entries then tell more."""
-    texts = [canonical(one.offset) for one in entry.sources]
+    texts = [to_canonical(one.offset) for one in entry.sources]
     return entry.version == 1 and len(set(texts)) < len(texts)
 
 
-def of(
+def match_sources(
     reader: Reader,
-    tree: Tree,
+    tree: CheckpointTree,
     planned: OffsetEntry,
     others: Iterable[OffsetEntry],
     described: Sequence[str],
@@ -86,18 +86,18 @@ def of(
     entries = [planned, *(one for one in others if one.version == planned.version)]
     if planned.version == 1:
         entries = [one for one in entries if len(one.sources) == len(planned.sources)]
-        return _by_line(reader, tree, entries, described)
+        return _match_by_line(reader, tree, entries, described)
     names = dict.fromkeys(one.source for entry in entries for one in entry.sources)
     if all(_is_number(name) for name in names):
-        return _by_number(reader, tree, entries, described)
-    return _by_name(tuple(names), described)
+        return _match_by_number(reader, tree, entries, described)
+    return _match_by_name(tuple(names), described)
 
 
-def _by_line(
-    reader: Reader, tree: Tree, entries: Sequence[OffsetEntry], described: Sequence[str]
+def _match_by_line(
+    reader: Reader, tree: CheckpointTree, entries: Sequence[OffsetEntry], described: Sequence[str]
 ) -> Mapping[str, Leaf]:
-    equal = _equal(entries)
-    numbers, inferred = _numbered(reader, tree, entries[0], equal, described)
+    equal = _number_lines(entries)
+    numbers, inferred = _infer_sources(reader, tree, entries[0], equal, described)
     # Up to the first repetition every line has a source of its own, whatever comes later.
     alone = next((line for line, number in enumerate(equal) if line != number), len(equal))
     sources = None if numbers is None else max(numbers) + 1
@@ -110,9 +110,9 @@ def _by_line(
         told = sources is None or by_leaf or len(described) == sources
         first = equal.index(equal[line])
         found[one.source] = Leaf(
-            folder=_folder(tree, number, len(equal)),
+            folder=_find_folder(tree, number, len(equal)),
             number=number,
-            described=_at(described, place) if told else "",
+            described=_get_description(described, place) if told else "",
             same_as=SameSource(name=str(first), inferred=inferred, by_folders=inferred == _INFERRED)
             if inferred and first != line
             else None,
@@ -120,23 +120,23 @@ def _by_line(
     return found
 
 
-def _equal(entries: Sequence[OffsetEntry]) -> list[int]:
+def _number_lines(entries: Sequence[OffsetEntry]) -> list[int]:
     """The lines, numbered by what they say in all entries; equal ones have one number."""
-    texts = zip(*([canonical(one.offset) for one in e.sources] for e in entries), strict=True)
+    texts = zip(*([to_canonical(one.offset) for one in e.sources] for e in entries), strict=True)
     numbers: dict[tuple[str, ...], int] = {}
     return [numbers.setdefault(text, len(numbers)) for text in texts]
 
 
-def _numbered(
+def _infer_sources(
     reader: Reader,
-    tree: Tree,
+    tree: CheckpointTree,
     entry: OffsetEntry,
     equal: list[int],
     described: Sequence[str],
 ) -> tuple[list[int] | None, str]:
     """The source of each line, and what it was inferred from; None where nothing tells."""
     own = list(range(len(equal)))
-    sources, folders = max(equal) + 1, max(_folders(tree), default=-1) + 1
+    sources, folders = max(equal) + 1, max(_list_folders(tree), default=-1) + 1
     # What a run tells when it starts has a description for each leaf: equal ones say nothing.
     apart = len(described) == len(own) == len(set(zip(equal, described, strict=False)))
     if sources == len(own) or folders >= len(own) or apart:
@@ -145,33 +145,35 @@ def _numbered(
         return equal, _TOLD
     if len(described) not in (0, len(own)):
         return None, ""
-    kept = [_kept(one.offset) for one in entry.sources]
-    kinds = _kinds(reader, tree)
-    if _fit(dict(zip(own, kept, strict=True)), kinds):
+    kept = [_expect_content(one.offset) for one in entry.sources]
+    kinds = _read_contents(reader, tree)
+    if _fits(dict(zip(own, kept, strict=True)), kinds):
         return own, ""
-    return (equal, _INFERRED) if _fit(dict(zip(equal, kept, strict=True)), kinds) else (None, "")
+    return (equal, _INFERRED) if _fits(dict(zip(equal, kept, strict=True)), kinds) else (None, "")
 
 
-def _folder(tree: Tree, number: int | Unknown, lines: int) -> str | Unknown:
-    if tree.sources and not _folders(tree):
+def _find_folder(tree: CheckpointTree, number: int | Unknown, lines: int) -> str | Unknown:
+    if tree.sources and not _list_folders(tree):
         return next(iter(tree.sources)) if lines == len(tree.sources) == 1 else _NAMED_FOLDERS
     return number if isinstance(number, Unknown) else str(number)
 
 
-def _at(described: Sequence[str], place: int | Unknown) -> str:
+def _get_description(described: Sequence[str], place: int | Unknown) -> str:
     return "" if isinstance(place, Unknown) or place >= len(described) else described[place]
 
 
-def _by_number(
-    reader: Reader, tree: Tree, entries: Sequence[OffsetEntry], described: Sequence[str]
+def _match_by_number(
+    reader: Reader, tree: CheckpointTree, entries: Sequence[OffsetEntry], described: Sequence[str]
 ) -> Mapping[str, Leaf]:
-    kept = {int(one.source): _kept(one.offset) for e in reversed(entries) for one in e.sources}
+    kept = {
+        int(one.source): _expect_content(one.offset) for e in reversed(entries) for one in e.sources
+    }
     whole = len(kept) == max(kept) + 1
-    kinds = {} if whole else _kinds(reader, tree)
-    if not whole and len(kept) == 1 and _fit(dict.fromkeys([0], *kept.values()), kinds):
+    kinds = {} if whole else _read_contents(reader, tree)
+    if not whole and len(kept) == 1 and _fits(dict.fromkeys([0], *kept.values()), kinds):
         about = described[0] if len(described) == 1 else ""
         return {str(*kept): Leaf(folder="0", number=0, described=about)}
-    fit = whole or (bool(kinds) and _fit(kept, kinds))
+    fit = whole or (bool(kinds) and _fits(kept, kinds))
     found: dict[str, Leaf] = {}
     for number in kept:
         known = fit or all(below in kept for below in range(number))
@@ -183,7 +185,7 @@ def _by_number(
     return found
 
 
-def _by_name(names: Sequence[str], described: Sequence[str]) -> Mapping[str, Leaf]:
+def _match_by_name(names: Sequence[str], described: Sequence[str]) -> Mapping[str, Leaf]:
     """Of named sources a report keeps the order of the plan, and no name."""
     single = len(names) == len(described) == 1
     number: int | Unknown = 0 if len(names) == 1 else _NO_ORDER
@@ -191,51 +193,54 @@ def _by_name(names: Sequence[str], described: Sequence[str]) -> Mapping[str, Lea
     return {name: Leaf(folder=name, number=number, described=about) for name in names}
 
 
-def _fit(kept: Mapping[int, _Keeps], kinds: Mapping[int, _Keeps]) -> bool:
+def _fits(kept: Mapping[int, _FolderContent], kinds: Mapping[int, _FolderContent]) -> bool:
     """Whether sources of these numbers would have left these folders, and no others."""
-    needed = [n for n, one in kept.items() if one in (_Keeps.FILES, _Keeps.START)]
+    needed = [n for n, one in kept.items() if one in (_FolderContent.FILES, _FolderContent.START)]
     return all(n in kinds for n in needed) and all(
         n in kept and kept[n].agrees(kind) for n, kind in kinds.items()
     )
 
 
-def _kept(offset: Json) -> _Keeps:
+def _expect_content(offset: Json) -> _FolderContent:
     match source_offset.decode(offset):
         case FileOffset():
-            return _Keeps.FILES
+            return _FolderContent.FILES
         case KafkaOffset() | EventHubsOffset():
-            return _Keeps.START
+            return _FolderContent.START
         case NoOffset() | NumberOffset():
-            return _Keeps.ANY
+            return _FolderContent.ANY
         case _:
-            return _Keeps.OTHER
+            return _FolderContent.OTHER
 
 
-def _kinds(reader: Reader, tree: Tree) -> dict[int, _Keeps]:
+def _read_contents(reader: Reader, tree: CheckpointTree) -> dict[int, _FolderContent]:
     """What lies in the numbered folders; of one that cannot be read it may be anything."""
-    found = dict.fromkeys(_folders(tree), _Keeps.ANY)
+    found = dict.fromkeys(_list_folders(tree), _FolderContent.ANY)
     pieces: dict[str, int] = {}
     for number in found:
         source = tree.sources.get(str(number))
         if source is None:
             continue
         if source.compacts or (source.entries.last or 0) > 0:
-            found[number] = _Keeps.FILES
+            found[number] = _FolderContent.FILES
         elif source.entries:
             pieces[f"sources/{number}/0"] = number
         else:
-            found[number] = _Keeps.OTHER
+            found[number] = _FolderContent.OTHER
     for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in pieces]):
-        listed, said = decoded(data, file_source_log.decode), decoded(data, source_start.decode)
+        listed, said = (
+            decode_file(data, file_source_log.decode),
+            decode_file(data, source_start.decode),
+        )
         if isinstance(listed, tuple) and listed:
-            found[pieces[piece.path]] = _Keeps.FILES
+            found[pieces[piece.path]] = _FolderContent.FILES
         elif isinstance(said, SourceStart):
             begins = isinstance(said.offset, Mapping)
-            found[pieces[piece.path]] = _Keeps.START if begins else _Keeps.OTHER
+            found[pieces[piece.path]] = _FolderContent.START if begins else _FolderContent.OTHER
     return found
 
 
-def _folders(tree: Tree) -> set[int]:
+def _list_folders(tree: CheckpointTree) -> set[int]:
     """The numbers of the folders that hold anything, or cannot be listed."""
     names = {*tree.sources, *(one.path.partition("/")[2] for one in tree.refused_in("sources"))}
     return {int(name) for name in (one.partition("/")[0] for one in names) if _is_number(name)}

@@ -7,11 +7,11 @@ Kafka keeps there where it began, a file source its log of files. Which one, `le
 from collections.abc import Mapping, Sequence
 
 from holdfast.decode import file_source_log, source_offset, source_start
-from holdfast.gather.inventory.read import decoded, unread
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.read import decode_file, make_unreadable
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.gather.sources import kinesis, taken_files
 from holdfast.gather.sources.offset_lines import Leaf
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import SourceEvidence
 from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
 from holdfast.model.ids import BatchId
 from holdfast.model.json import Json
@@ -28,27 +28,27 @@ from holdfast.storage import Missing, Piece, Reader
 _MOST_START = 16 << 20
 _OF_2_1 = "of Spark 2.1"
 
-Planned = tuple[BatchId, OffsetEntry]
+PlannedEntry = tuple[BatchId, OffsetEntry]
 
 
-def seen(
+def read(
     reader: Reader,
-    tree: Tree,
-    before: Planned | None,
-    planned: Planned,
+    tree: CheckpointTree,
+    before: PlannedEntry | None,
+    planned: PlannedEntry,
     leaves: Mapping[str, Leaf],
-    bounds: taken_files.Bounds = taken_files.LOOK,
-) -> tuple[tuple[SourceSeen, ...], tuple[UnreadableFile, ...]]:
+    bounds: taken_files.ReadBounds = taken_files.LOOK,
+) -> tuple[tuple[SourceEvidence, ...], tuple[UnreadableFile, ...]]:
     """Every source of a batch, with what lies between the batch before and this one."""
-    earlier = _by_name(before[1].sources) if before else {}
-    found: list[SourceSeen] = []
+    earlier = _index_by_name(before[1].sources) if before else {}
+    found: list[SourceEvidence] = []
     unreadable: list[UnreadableFile] = []
-    began, logs = _began(reader, tree, planned[1].sources, leaves, unreadable)
+    began, logs = _read_starts(reader, tree, planned[1].sources, leaves, unreadable)
     for source in planned[1].sources:
         leaf = leaves[source.source]
         told = leaf.described
         if kinesis.logs_beginnings(source.offset):
-            found.append(_of_kinesis(reader, source, before, planned, leaf))
+            found.append(_read_kinesis(reader, source, before, planned, leaf))
             continue
         # Of the sources that count in bare numbers only the rate source keeps when it began, and
         # only the file source a log.
@@ -58,21 +58,21 @@ def seen(
         start = (
             Unknown(reason=f"the entry before batch {planned[0]} is not there, or cannot be read")
             if before is None and planned[0] > 0
-            else _start(earlier.get(source.source), began.get(source.source), named)
+            else _find_start(earlier.get(source.source), began.get(source.source), named)
         )
-        consumed = source_offset.between(start, end)
+        consumed = source_offset.compute_consumed(start, end)
         folder = "" if isinstance(leaf.folder, Unknown) else leaf.folder
         place = (folder, tree.sources.get(folder))
-        taken = taken_files.taken(reader, place, _wanted(start, end), bounds, unreadable)
+        taken = taken_files.read(reader, place, _find_log_offsets(start, end), bounds, unreadable)
         private = [f"sources/{folder}/0"] if source.source in began or kept else []
         read_from = [f"offsets/{one[0]}" for one in (before, planned) if one]
         found.append(
-            SourceSeen(
+            SourceEvidence(
                 name=source.source,
                 batch=planned[0],
                 after=before[0] if before else None,
                 kind=consumed.source,
-                or_kinds=_or_kinds(end, planned[1]),
+                or_kinds=_find_other_kinds(end, planned[1]),
                 described=told,
                 offset=end,
                 raw=source.offset,
@@ -90,20 +90,24 @@ def seen(
     return tuple(found), tuple(unreadable)
 
 
-def _of_kinesis(
-    reader: Reader, source: SourceOffset, before: Planned | None, planned: Planned, leaf: Leaf
-) -> SourceSeen:
+def _read_kinesis(
+    reader: Reader,
+    source: SourceOffset,
+    before: PlannedEntry | None,
+    planned: PlannedEntry,
+    leaf: Leaf,
+) -> SourceEvidence:
     """A source whose entry says where its batch began; the rest is in files of its own."""
     start: Json | Unknown = source.offset
-    earlier = _by_name(before[1].sources).get(source.source) if before else None
+    earlier = _index_by_name(before[1].sources).get(source.source) if before else None
     if before and earlier and before[0] + 1 != planned[0]:
-        start = kinesis.left_at(reader, earlier)
-    left = kinesis.left_at(reader, source)
+        start = kinesis.read_end(reader, earlier)
+    left = kinesis.read_end(reader, source)
     # Its own entry tells where it begins, also where the one before it is gone.
     after = before[0] if before else BatchId(planned[0] - 1) if planned[0] else None
-    consumed = kinesis.between(start, left, source.offset)
-    ended = () if isinstance(left, Unknown) else kinesis.files(source)
-    return SourceSeen(
+    consumed = kinesis.find_consumed(start, left, source.offset)
+    ended = () if isinstance(left, Unknown) else kinesis.list_files(source)
+    return SourceEvidence(
         name=source.source,
         batch=planned[0],
         after=after,
@@ -124,7 +128,7 @@ def _of_kinesis(
     )
 
 
-def _or_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
+def _find_other_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
     """Other sources that would have written the same; Spark 2.1 pins no setting."""
     if isinstance(offset, NoOffset | OpaqueOffset):
         return ()
@@ -133,19 +137,19 @@ def _or_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
     return tuple(one for one in others if not (entry.settings and one.endswith(_OF_2_1)))
 
 
-def _by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
+def _index_by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
     return {source.source: source for source in sources}
 
 
-def _start(source: SourceOffset | None, began: Json, described: str) -> Offset:
+def _find_start(source: SourceOffset | None, began: Json, described: str) -> Offset:
     previous = None if source is None else source.offset
     start = source_offset.find_start(previous, began, described=described)
     return source_offset.decode(start, described=described)
 
 
-def _began(
+def _read_starts(
     reader: Reader,
-    tree: Tree,
+    tree: CheckpointTree,
     sources: Sequence[SourceOffset],
     leaves: Mapping[str, Leaf],
     unreadable: list[UnreadableFile],
@@ -165,18 +169,18 @@ def _began(
     began: dict[str, Json] = {}
     logs: set[str] = set()
     for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
-        said = decoded(data, source_start.decode)
-        listed = decoded(data, file_source_log.decode)
+        said = decode_file(data, source_start.decode)
+        listed = decode_file(data, file_source_log.decode)
         if isinstance(listed, tuple) and listed:
             logs.update(paths[piece.path])
         elif isinstance(said, Unreadable):
-            unreadable.append(unread(piece.path, said))
+            unreadable.append(make_unreadable(piece.path, said))
         elif not isinstance(said, Missing):
             began.update(dict.fromkeys(paths[piece.path], said.offset))
     return began, logs
 
 
-def _wanted(start: Offset | Unknown, end: Offset) -> range:
+def _find_log_offsets(start: Offset | Unknown, end: Offset) -> range:
     """The log offsets of a file source between two positions; none where they are not known."""
     if not isinstance(end, FileOffset) or isinstance(start, Unknown):
         return range(0)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather.inventory import spans
 from holdfast.gather.inventory.read import OTHER_USER
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.ids import Span, within
-from holdfast.model.state import OperatorSeen
+from holdfast.model.ids import Span, spans_contain
+from holdfast.model.state import OperatorEvidence
 from holdfast.predict import state_load
 from holdfast.report import words
 
@@ -27,7 +27,7 @@ _JOIN = "symmetricHashJoin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class StateRequest:
     """What somebody wants to see; `changes` are the first and the last batch."""
 
     location: str
@@ -41,7 +41,7 @@ class Asked:
         return f"`{shlex.join(said)}`"
 
 
-def require_listed(asked: Asked, tree: Tree) -> None:
+def require_listed(asked: StateRequest, tree: CheckpointTree) -> None:
     """Raise where something is hidden: what is left would be shown as if it were all."""
     own = f"state/{asked.operator}"
     hidden = [one for folder in ("offsets", "commits", own) for one in tree.refused_in(folder)]
@@ -55,7 +55,7 @@ def require_listed(asked: Asked, tree: Tree) -> None:
         )
 
 
-def require_schema(asked: Asked, tree: Tree) -> None:
+def require_schema(asked: StateRequest, tree: CheckpointTree) -> None:
     """Raise where nothing tells the columns of the state: Spark can read the rows of no batch."""
     if FileKind.STATE_SCHEMA in tree.amounts:
         return
@@ -67,7 +67,7 @@ def require_schema(asked: Asked, tree: Tree) -> None:
     )
 
 
-def operator(asked: Asked, operators: tuple[OperatorSeen, ...]) -> OperatorSeen:
+def find_operator(asked: StateRequest, operators: tuple[OperatorEvidence, ...]) -> OperatorEvidence:
     """The operator that is asked for."""
     for one in operators:
         if one.operator == asked.operator:
@@ -80,23 +80,25 @@ def operator(asked: Asked, operators: tuple[OperatorSeen, ...]) -> OperatorSeen:
     )
 
 
-def batch(asked: Asked, tree: Tree, seen: OperatorSeen) -> int:
+def choose_batch(asked: StateRequest, tree: CheckpointTree, seen: OperatorEvidence) -> int:
     """The batch whose state is read; of changes, the last."""
     if asked.changes is not None:
-        return _changes(asked, asked.changes, tree, seen)
-    there = _committed(tree, () if isinstance(seen.restorable, Unknown) else seen.restorable)
+        return _choose_changes(asked, asked.changes, tree, seen)
+    there = _select_committed(tree, () if isinstance(seen.restorable, Unknown) else seen.restorable)
     wanted = tree.commits.ids.last if asked.batch is None else asked.batch
-    if wanted is None or not within(there, wanted):
+    if wanted is None or not spans_contain(there, wanted):
         found = "no committed batch" if wanted is None else f"batch {wanted}"
         raise StateUnreadable(
-            f"expected a batch whose state is there, found {found}{_standing(tree, wanted)};"
-            f" there are: {words.spans(there)}{_bare(seen)}",
-            hint=_instead(asked, there),
+            f"expected a batch whose state is there, found {found}{_explain_missing(tree, wanted)};"
+            f" there are: {words.format_spans(there)}{_describe_absent(seen)}",
+            hint=_suggest(asked, there),
         )
     return wanted
 
 
-def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSeen) -> int:
+def _choose_changes(
+    asked: StateRequest, wanted: tuple[int, int], tree: CheckpointTree, seen: OperatorEvidence
+) -> int:
     if isinstance(seen.name, Known) and seen.name.value == _JOIN:
         raise StateUnreadable(
             f"expected an operator whose changes Spark can read, found a join (operator"
@@ -105,8 +107,8 @@ def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSe
         )
     # Of all partitions, also those that a repartition left: Spark up to 4.1 reads every folder.
     stores = [store for key, store in tree.stores.items() if key[0] == asked.operator]
-    there = () if seen.absent else spans.common([tuple(store.changes) for store in stores])
-    there = _committed(tree, _shifted(there))
+    there = () if seen.absent else spans.intersect([tuple(store.changes) for store in stores])
+    there = _select_committed(tree, _to_batches(there))
     first, last = wanted
     if any(one.first <= first and last <= one.last for one in there):
         return last
@@ -119,32 +121,35 @@ def _changes(asked: Asked, wanted: tuple[int, int], tree: Tree, seen: OperatorSe
     newest = (str(there[-1].first), str(there[-1].last)) if there else None
     raise StateUnreadable(
         f"expected batches whose changes are there, found {first} to {last}"
-        f"{_standing(tree, last)}; there are: {words.spans(there)}{_bare(seen)}",
+        f"{_explain_missing(tree, last)}; there are:"
+        f" {words.format_spans(there)}{_describe_absent(seen)}",
         hint=f"see {asked.again('--changes', ':'.join(newest))}"
         if newest
-        else _instead(asked, there),
+        else _suggest(asked, there),
     )
 
 
-def _bare(seen: OperatorSeen) -> str:
+def _describe_absent(seen: OperatorEvidence) -> str:
     """Which part of the state is not there at all."""
     if not seen.absent:
         return ""
     more = f" and {len(seen.absent) - 1:,} more" if len(seen.absent) > 1 else ""
-    return f", as no files are in `{state_load.folder(seen.operator, *seen.absent[0])}`{more}"
+    return (
+        f", as no files are in `{state_load.format_folder(seen.operator, *seen.absent[0])}`{more}"
+    )
 
 
-def _shifted(versions: tuple[Span, ...]) -> tuple[Span, ...]:
+def _to_batches(versions: tuple[Span, ...]) -> tuple[Span, ...]:
     """Versions of state as batches: a version is a batch id plus one."""
     return tuple(Span(first=one.first - 1, last=one.last - 1) for one in versions)
 
 
-def _committed(tree: Tree, batches: tuple[Span, ...]) -> tuple[Span, ...]:
+def _select_committed(tree: CheckpointTree, batches: tuple[Span, ...]) -> tuple[Span, ...]:
     """Those that have a commit, and an offset entry, which names their settings."""
-    return spans.common([batches, tuple(tree.offsets.ids), tuple(tree.commits.ids)])
+    return spans.intersect([batches, tuple(tree.offsets.ids), tuple(tree.commits.ids)])
 
 
-def _standing(tree: Tree, wanted: int | None) -> str:
+def _explain_missing(tree: CheckpointTree, wanted: int | None) -> str:
     """Why a batch has no state, as far as the logs tell."""
     planned, committed = tree.offsets.ids.last, tree.commits.ids.last
     if wanted is None or (committed is not None and wanted <= committed):
@@ -154,7 +159,7 @@ def _standing(tree: Tree, wanted: int | None) -> str:
     return ", which is not there yet"
 
 
-def _instead(asked: Asked, there: tuple[Span, ...]) -> str:
+def _suggest(asked: StateRequest, there: tuple[Span, ...]) -> str:
     if not there:
         told = shlex.join(["holdfast", "diagnose", asked.location])
         return f"see what has become of the state: `{told}`"

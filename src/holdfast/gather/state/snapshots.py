@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.decode import rocksdb_zip
-from holdfast.gather.inventory.folders import Sizes, Store, StoreKey
+from holdfast.gather.inventory.folders import FileSizes, StoreFiles, StoreKey
 from holdfast.gather.state import stores
 from holdfast.model.checkpoint import RocksDbSnapshot
 from holdfast.model.fact import Unknown, Unreadable, UnreadableFile
@@ -19,7 +19,7 @@ _LIST_OF_MEMBERS = b"PK\1\2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Zip:
+class SnapshotZip:
     """A snapshot of one store to be opened, and whether it is the newest."""
 
     key: StoreKey
@@ -27,61 +27,68 @@ class Zip:
     newest: bool
 
 
-def zips(found: Mapping[StoreKey, Store], logged: stores.Logged) -> dict[str, Zip]:
+def choose_zips(
+    found: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
+) -> dict[str, SnapshotZip]:
     """The zips to open, by path: those that a start loads, and the newest, which tell rows.
 
     Where there is room, also the others that logged batches rest on. What lies below them Spark
     removes, the files that a zip names before the zip.
     """
-    loaded: dict[str, Zip] = {}
-    ahead: dict[str, Zip] = {}
+    loaded: dict[str, SnapshotZip] = {}
+    ahead: dict[str, SnapshotZip] = {}
     for key in sorted(found):
         store = found[key]
-        path = stores.newest_snapshot(key, store, logged)
+        path = stores.find_newest_snapshot(key, store, logged)
         if not path.endswith(".zip"):
             continue
-        newest = Zip(key=key, version=store.newest_snapshots[0], newest=True)
+        newest = SnapshotZip(key=key, version=store.newest_snapshots[0], newest=True)
         if newest.version <= logged.loads:
             loaded[path] = newest
             continue
         ahead[path] = newest
         before = store.snapshots.before(logged.loads + 1)
-        loaded.update(_of_version(key, store, logged, before) if before is not None else ())
+        loaded.update(_list_version_zips(key, store, logged, before) if before is not None else ())
     wanted = {**loaded, **ahead}
     if len(wanted) < stores.MOST_ZIPS:
-        earlier = _rested_on({one.key for one in wanted.values()}, found, logged)
+        earlier = _find_earlier_zips({one.key for one in wanted.values()}, found, logged)
         wanted |= {path: one for path, one in earlier.items() if path not in wanted}
     return dict(list(wanted.items())[: stores.MOST_ZIPS])
 
 
-def _of_version(
-    key: StoreKey, store: Store, logged: stores.Logged, version: int
-) -> Iterator[tuple[str, Zip]]:
+def _list_version_zips(
+    key: StoreKey, store: StoreFiles, logged: stores.LoggedState, version: int
+) -> Iterator[tuple[str, SnapshotZip]]:
     """The zip of a version; where versions have ids, those that its commit names."""
     folder = store.newest_snapshots[1][0].rpartition("/")[0]
     for one in [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]:
-        yield f"{folder}/{version}{one}.zip", Zip(key=key, version=version, newest=False)
+        yield f"{folder}/{version}{one}.zip", SnapshotZip(key=key, version=version, newest=False)
 
 
-def _rested_on(
-    keys: Iterable[StoreKey], found: Mapping[StoreKey, Store], logged: stores.Logged
-) -> dict[str, Zip]:
+def _find_earlier_zips(
+    keys: Iterable[StoreKey], found: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
+) -> dict[str, SnapshotZip]:
     """The zips that batches of the logs begin at, newest first."""
     first = logged.loads
     if not isinstance(logged.batches, Unknown) and logged.batches:
         first = min(first, logged.batches[0].first + 1)
-    zipped: list[tuple[str, Zip]] = []
+    zipped: list[tuple[str, SnapshotZip]] = []
     for key in keys:
         store = found[key]
         lowest = store.snapshots.before(first + 1) or first
         for version in store.snapshots.tail(stores.MOST_ZIPS):
             if lowest <= version < store.newest_snapshots[0]:
-                zipped += _of_version(key, store, logged, version)
+                zipped += _list_version_zips(key, store, logged, version)
     return dict(sorted(zipped, key=lambda one: (-one[1].version, one[0])))
 
 
 def take(
-    opened: stores.Opened, reader: Reader, path: str, one: Zip, store: Store, data: bytes
+    opened: stores.OpenedSnapshots,
+    reader: Reader,
+    path: str,
+    one: SnapshotZip,
+    store: StoreFiles,
+    data: bytes,
 ) -> None:
     """Take in a zip that was read."""
     decoded = rocksdb_zip.decode(data)
@@ -94,25 +101,25 @@ def take(
         return
     if one.newest:
         opened.snapshots[one.key] = decoded
-    problem = _problem(reader, path, store, decoded)
+    problem = _find_problem(reader, path, store, decoded)
     if problem is not None:
         opened.unreadable.setdefault(problem.path, problem)
         opened.damage(one.key, one.version)
 
 
-def _problem(
-    reader: Reader, path: str, store: Store, snapshot: RocksDbSnapshot
+def _find_problem(
+    reader: Reader, path: str, store: StoreFiles, snapshot: RocksDbSnapshot
 ) -> UnreadableFile | None:
     """The first file of a snapshot that is not there as it names it."""
-    suspected = _first(path, snapshot, store.rocksdb)
+    suspected = _find_mismatch(path, snapshot, store.rocksdb)
     if suspected is None:
         return None
     # A running query writes these files and then the zip, and the listing may lie in between.
-    again = _listed_again(reader, path.rpartition("/")[0])
-    return None if again is None else _first(path, snapshot, again)
+    again = _list_again(reader, path.rpartition("/")[0])
+    return None if again is None else _find_mismatch(path, snapshot, again)
 
 
-def _first(path: str, snapshot: RocksDbSnapshot, sizes: Sizes) -> UnreadableFile | None:
+def _find_mismatch(path: str, snapshot: RocksDbSnapshot, sizes: FileSizes) -> UnreadableFile | None:
     folder, _, zipped = path.rpartition("/")
     there = sizes.by_name()
     for kind, files in (("SSTs", snapshot.sst_files), ("logs", snapshot.log_files)):
@@ -127,9 +134,9 @@ def _first(path: str, snapshot: RocksDbSnapshot, sizes: Sizes) -> UnreadableFile
     return None
 
 
-def _listed_again(reader: Reader, folder: str) -> Sizes | None:
+def _list_again(reader: Reader, folder: str) -> FileSizes | None:
     """The files of RocksDB of one store as they are now; nothing where they cannot be listed."""
-    sizes = Sizes()
+    sizes = FileSizes()
     for kind in ("SSTs", "logs"):
         match reader.children(f"{folder}/{kind}"):
             case Children(files=files):

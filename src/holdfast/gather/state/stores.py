@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.gather.history.query_facts import History
 from holdfast.gather.inventory import spans
-from holdfast.gather.inventory.folders import Store, StoreKey
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.folders import StoreFiles, StoreKey
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.gather.logs import tail
 from holdfast.gather.logs.tail import Entries
 from holdfast.model.checkpoint import CommitEntry, RocksDbSnapshot, StateStoreInfo
@@ -19,7 +19,7 @@ from holdfast.model.fact import Known, Unknown, UnreadableFile
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, Span
 from holdfast.model.offsets import OffsetEntry
-from holdfast.model.state import StoreSeen
+from holdfast.model.state import StoreEvidence
 from holdfast.spark import state_partitions
 
 MOST_ZIPS = 64
@@ -37,7 +37,7 @@ StoreId = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
+class LoggedState:
     """What the logs and the runs say of the state.
 
     `rows` are those that the last committed batch told of, by operator, and `operators` the names
@@ -76,33 +76,33 @@ class Logged:
         return frozenset(named[partition]) if partition < len(named) else frozenset()
 
 
-def logged(tree: Tree, entries: Entries, told: History) -> Logged:
+def make_logged_state(tree: CheckpointTree, entries: Entries, told: History) -> LoggedState:
     """What the logs, the entries of them that were read, and the runs say of the state."""
-    batches = tail.batches(tree)
+    batches = tail.find_batches(tree)
     last_planned, last_committed = batches.last_planned, batches.last_committed
     rows, reported = told.rows_after(last_committed), told.progress_operators
     if reported is not None:
-        reported = replace(reported, value=tuple(map(_spelled, reported.value)))
-    return Logged(
-        rows={_spelled(name): count for name, count in rows.items()},
+        reported = replace(reported, value=tuple(map(_normalise_name, reported.value)))
+    return LoggedState(
+        rows={_normalise_name(name): count for name, count in rows.items()},
         operators=reported,
         commits=entries.commits,
-        batches=tail.whole(tree, entries),
+        batches=tail.find_complete_batches(tree, entries),
         last_committed=last_committed,
         settings=entries.offsets[max(entries.offsets)].settings if entries.offsets else {},
-        pinned=_pinned(entries),
+        pinned=_find_pinned(entries),
         loads=(last_planned or 0) + (last_planned is not None and last_planned == last_committed),
-        idle=_idle(entries.offsets),
+        idle=_find_idle(entries.offsets),
         plan=told.plan,
     )
 
 
-def _spelled(reported: str) -> str:
+def _normalise_name(reported: str) -> str:
     """The name of an operator; before 4.0 a session window is the one that reports none."""
     return "sessionWindowStateStoreSaveExec" if reported == "defaultName" else reported
 
 
-def _idle(offsets: Mapping[BatchId, OffsetEntry]) -> BatchId | None:
+def _find_idle(offsets: Mapping[BatchId, OffsetEntry]) -> BatchId | None:
     for batch in sorted(offsets, reverse=True):
         entry, before = offsets[batch], offsets.get(BatchId(batch - 1))
         if before is None or entry.sources != before.sources:
@@ -112,18 +112,18 @@ def _idle(offsets: Mapping[BatchId, OffsetEntry]) -> BatchId | None:
     return None
 
 
-def _pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
+def _find_pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
     """Only a repartition changes the number; of batches that were not read it is the next one's."""
     found: list[tuple[int, int]] = []
     for batch, entry in sorted(entries.offsets.items()):
-        number = state_partitions.asked(entry.settings)
+        number = state_partitions.read_planned(entry.settings)
         if not found or number != found[-1][1]:
             found.append((batch if found else 0, number))
     return tuple(found) or ((0, 0),)
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedSnapshots:
     """The newest snapshots, as far as they were opened, and what could not be read.
 
     `damaged` are the versions whose snapshots no Spark can load.
@@ -138,7 +138,7 @@ class Opened:
         self.damaged.setdefault(key, set()).add(version)
 
 
-def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int]:
+def find_left_over(found: Mapping[StoreKey, StoreFiles], partitions: int) -> frozenset[int]:
     """The partitions of one operator that no batch uses any more.
 
     They lie beyond the number that is pinned, and the others have gone on without them.
@@ -150,7 +150,7 @@ def left_over(found: Mapping[StoreKey, Store], partitions: int) -> frozenset[int
     return frozenset(n for n, at in latest.items() if n >= partitions > 0 and at < used)
 
 
-def loaded(
+def find_loaded(
     found: Collection[StoreId], declared: Sequence[StateStoreInfo], pinned: int, *, keyed: bool
 ) -> frozenset[StoreId]:
     """The stores of one operator that a batch loads.
@@ -168,10 +168,10 @@ def loaded(
     return frozenset(wanted)
 
 
-def restorable(
-    found: Mapping[StoreId, StoreSeen],
+def find_restorable(
+    found: Mapping[StoreId, StoreEvidence],
     declared: Sequence[StateStoreInfo],
-    logged: Logged,
+    logged: LoggedState,
     *,
     keyed: bool,
 ) -> tuple[Span, ...] | Unknown:
@@ -185,14 +185,14 @@ def restorable(
     batches: list[Span] = []
     ends = (*(first for first, _ in logged.pinned[1:]), _NEVER)
     for (first, pinned), end in zip(logged.pinned, ends, strict=True):
-        wanted = loaded(found, declared, pinned, keyed=keyed)
+        wanted = find_loaded(found, declared, pinned, keyed=keyed)
         held = [found[one].restorable if one in found else () for one in wanted]
-        versions = spans.common([(Span(first=first + 1, last=end),), *held]) if held else ()
+        versions = spans.intersect([(Span(first=first + 1, last=end),), *held]) if held else ()
         batches += (Span(first=one.first - 1, last=one.last - 1) for one in versions)
-    return spans.joined(spans.common([batches, logged.batches]))
+    return spans.merge(spans.intersect([batches, logged.batches]))
 
 
-def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:
+def find_newest_snapshot(key: StoreKey, store: StoreFiles, logged: LoggedState) -> str:
     """The newest snapshot; of several of one version, the one that its commit names."""
     version, paths = store.newest_snapshots
     ids = logged.ids(key, version)
@@ -200,23 +200,25 @@ def newest_snapshot(key: StoreKey, store: Store, logged: Logged) -> str:
     return max(named or paths, default="")
 
 
-def seen(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> StoreSeen:
+def describe(
+    key: StoreKey, store: StoreFiles, logged: LoggedState, opened: OpenedSnapshots
+) -> StoreEvidence:
     """One store of one partition."""
-    path = newest_snapshot(key, store, logged)
+    path = find_newest_snapshot(key, store, logged)
     snapshot = opened.snapshots.get(key)
     rows: int | Unknown = _UNCOUNTED
     if path.endswith(".zip"):
-        rows = _counted(path, snapshot, opened)
+        rows = _count_snapshot_rows(path, snapshot, opened)
         rows = rows if store.newest_snapshots[0] == store.latest else _SNAPSHOT_ONLY
         if isinstance(rows, int) and store.newest_snapshots[0] in opened.damaged.get(key, ()):
             rows = _DAMAGED
-    damaged = _damaged(key, store, logged, opened)
-    restorable, repairable = _versions(key, store, logged, damaged)
-    return StoreSeen(
+    damaged = _find_damaged(key, store, logged, opened)
+    restorable, repairable = _find_versions(key, store, logged, damaged)
+    return StoreEvidence(
         partition=key[1],
         store=key[2],
         latest_version=store.latest,
-        snapshots=spans.without(tuple(store.snapshots), damaged),
+        snapshots=spans.subtract(tuple(store.snapshots), damaged),
         restorable=restorable,
         repairable=repairable,
         files=store.files,
@@ -229,7 +231,9 @@ def seen(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> StoreSe
     )
 
 
-def _damaged(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> tuple[Span, ...]:
+def _find_damaged(
+    key: StoreKey, store: StoreFiles, logged: LoggedState, opened: OpenedSnapshots
+) -> tuple[Span, ...]:
     """The versions whose snapshots no Spark can load.
 
     Of those with ids only one that its commit names counts, or one of which no commit tells.
@@ -240,11 +244,11 @@ def _damaged(key: StoreKey, store: Store, logged: Logged, opened: Opened) -> tup
         if not named or one in named:
             versions.add(version)
     found = [Span(first=version, last=version) for version in versions]
-    return spans.joined(sorted([*store.empty_snapshots, *found], key=lambda span: span.first))
+    return spans.merge(sorted([*store.empty_snapshots, *found], key=lambda span: span.first))
 
 
-def _versions(
-    key: StoreKey, store: Store, logged: Logged, damaged: Sequence[Span]
+def _find_versions(
+    key: StoreKey, store: StoreFiles, logged: LoggedState, damaged: Sequence[Span]
 ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """The versions that every Spark can put together, and those that only a later one repairs."""
     lost = [
@@ -252,22 +256,24 @@ def _versions(
         for version, there in sorted(store.unique_ids.items())
         if (named := logged.ids(key, version)) and not named & there
     ]
-    snapshots = spans.without(tuple(store.snapshots), [*lost, *damaged])
-    changes = spans.without(tuple(store.changes), lost)
-    whole = spans.without(spans.restorable(snapshots, changes), _spoilt(snapshots, damaged))
+    snapshots = spans.subtract(tuple(store.snapshots), [*lost, *damaged])
+    changes = spans.subtract(tuple(store.changes), lost)
+    whole = spans.subtract(
+        spans.find_restorable(snapshots, changes), _find_spoilt(snapshots, damaged)
+    )
     if not damaged:
         return whole, ()
-    return whole, spans.without(spans.restorable(snapshots, changes, _MOST_REPLAYED), whole)
+    return whole, spans.subtract(spans.find_restorable(snapshots, changes, _MOST_REPLAYED), whole)
 
 
-def _spoilt(snapshots: Sequence[Span], damaged: Sequence[Span]) -> Iterator[Span]:
+def _find_spoilt(snapshots: Sequence[Span], damaged: Sequence[Span]) -> Iterator[Span]:
     """From a damaged snapshot to the next whole one: Spark begins at the newest, damaged or not."""
     for one in damaged:
         following = (span.first for span in snapshots if span.first > one.last)
         yield Span(first=one.first, last=next(following, _NEVER) - 1)
 
 
-def total(stores: Sequence[StoreSeen], but: tuple[str, ...]) -> int | Unknown:
+def sum_rows(stores: Sequence[StoreEvidence], but: tuple[str, ...]) -> int | Unknown:
     """The rows of stores together, but of those whose names end so."""
     rows = 0
     for store in stores:
@@ -279,7 +285,9 @@ def total(stores: Sequence[StoreSeen], but: tuple[str, ...]) -> int | Unknown:
     return rows
 
 
-def _counted(path: str, snapshot: RocksDbSnapshot | None, opened: Opened) -> int | Unknown:
+def _count_snapshot_rows(
+    path: str, snapshot: RocksDbSnapshot | None, opened: OpenedSnapshots
+) -> int | Unknown:
     """The rows of a snapshot, or why they are not known."""
     if snapshot is not None:
         return snapshot.keys if snapshot.keys >= 0 else _NOT_TRACKED

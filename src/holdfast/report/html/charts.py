@@ -11,7 +11,7 @@ _LABELS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class ChartBar:
     """One bar: its height, what stands below it, what a pointer on it shows, and its class."""
 
     value: float
@@ -20,7 +20,7 @@ class Bar:
     style: str = "bar"
 
 
-def bars(shown: Sequence[Bar], highest: str, about: str) -> str:
+def draw_bars(shown: Sequence[ChartBar], highest: str, about: str) -> str:
     """Bars side by side; `highest` names the value of the tallest."""
     if not shown:
         return ""
@@ -28,7 +28,7 @@ def bars(shown: Sequence[Bar], highest: str, about: str) -> str:
     plot = _HEIGHT - _TOP - _BOTTOM
     step = (_WIDTH - _LEFT) / len(shown)
     width = max(1.0, min(step * 0.78, 46))
-    parts = [*_frame(highest, about)]
+    parts = [*_draw_frame(highest, about)]
     every = max(1, -(-len(shown) // (_LABELS * 2)))
     for index, bar in enumerate(shown):
         height = max(1.5, plot * bar.value / top) if bar.value else 0
@@ -46,7 +46,7 @@ def bars(shown: Sequence[Bar], highest: str, about: str) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _frame(highest: str, about: str) -> Iterator[str]:
+def _draw_frame(highest: str, about: str) -> Iterator[str]:
     """The beginning of a chart: its two lines, and the values that they stand for."""
     bottom, left = _HEIGHT - _BOTTOM, _LEFT - 8
     yield f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(about)}">'
@@ -56,7 +56,7 @@ def _frame(highest: str, about: str) -> Iterator[str]:
     yield f'<text class="tick" x="{left}" y="{bottom}" text-anchor="end">0</text>'
 
 
-def share(shown: Sequence[Bar], about: str) -> str:
+def draw_shares(shown: Sequence[ChartBar], about: str) -> str:
     """One band, cut into the shares of a whole, with a legend below."""
     total = sum(bar.value for bar in shown)
     if not total:

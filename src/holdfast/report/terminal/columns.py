@@ -11,22 +11,22 @@ _NONE = frozenset({"Mn", "Me", "Cf"})
 _ESCAPE = len(r"\udc80")
 
 
-def width(text: str) -> int:
+def measure(text: str) -> int:
     """The columns that a text takes."""
-    return len(text) if text.isascii() else sum(_of(letter) for letter in text)
+    return len(text) if text.isascii() else sum(_measure_letter(letter) for letter in text)
 
 
-def left(text: str, columns: int) -> str:
+def align_left(text: str, columns: int) -> str:
     """The text at the left of so many columns."""
-    return text + " " * (columns - width(text))
+    return text + " " * (columns - measure(text))
 
 
-def right(text: str, columns: int) -> str:
+def align_right(text: str, columns: int) -> str:
     """The text at the right of so many columns."""
-    return " " * (columns - width(text)) + text
+    return " " * (columns - measure(text)) + text
 
 
-def _of(letter: str) -> int:
+def _measure_letter(letter: str) -> int:
     category = unicodedata.category(letter)
     if category == "Cs":
         return _ESCAPE

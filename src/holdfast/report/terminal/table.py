@@ -7,20 +7,20 @@ from holdfast.report.terminal import columns
 from holdfast.report.terminal.text import Line, Part, Style
 
 
-def lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+def to_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
     """A head line and one line a row."""
     if not rows:
         yield (Part("no rows", Style.DIM),)
         return
     used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
-    shown = [[redact.shown(row[index]) for index in used] for row in rows]
+    shown = [[redact.for_display(row[index]) for index in used] for row in rows]
     names = [heads[index] for index in used]
-    widths = [max(columns.width(row[i]) for row in [names, *shown]) for i in range(len(used))]
-    yield (Part(_line(names, widths), Style.HEAD),)
+    widths = [max(columns.measure(row[i]) for row in [names, *shown]) for i in range(len(used))]
+    yield (Part(_format_line(names, widths), Style.HEAD),)
     for row in shown:
-        yield (Part(_line(row, widths)),)
+        yield (Part(_format_line(row, widths)),)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    filled = (columns.left(cell, width) for cell, width in zip(cells, widths, strict=True))
+def _format_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    filled = (columns.align_left(cell, width) for cell, width in zip(cells, widths, strict=True))
     return "  ".join(filled).rstrip()

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from holdfast.decode import file_source_log, offset_log, source_start
 from holdfast.errors import OffsetsReplaced, OffsetsUnreadable, StorageUnavailable
 from holdfast.model import ends, json
-from holdfast.model.batch import Batch, Ends, Life
+from holdfast.model.batch import Batch, EndOffsets, Writer
 from holdfast.model.fact import Unknown, Unreadable
 from holdfast.model.ids import BatchId, Digest
 from holdfast.model.json import Json
 from holdfast.model.offsets import FileEntry, OffsetEntry, SourceOffset, SourceStart
-from holdfast.run.query.own_offsets import NOT_ASKED, Own
+from holdfast.run.query.own_offsets import NOT_ASKED, OwnRange
 from holdfast.storage import Missing, Store
 
 _TAIL_BYTES = 64 << 10
@@ -41,7 +41,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
+class _LastBatch:
     """The batch that was read last."""
 
     batch: BatchId
@@ -52,14 +52,14 @@ class _Read:
 class OffsetReader:
     """Reads batches of one checkpoint, remembering the last entry so that each is read once."""
 
-    def __init__(self, store: Store, folder: str, life: Life) -> None:
+    def __init__(self, store: Store, folder: str, life: Writer) -> None:
         """Read the checkpoint in a folder of the store."""
         self._store = store
         self._folder = folder
         self._life = life
-        self._last: _Read | None = None
+        self._last: _LastBatch | None = None
 
-    def batch(self, batch: BatchId, own: Own | Unknown = NOT_ASKED) -> Batch:
+    def batch(self, batch: BatchId, own: OwnRange | Unknown = NOT_ASKED) -> Batch:
         """The batch, with its range and digest; raises OffsetsUnreadable or OffsetsReplaced."""
         end = self._entry(batch)
         if isinstance(own, Unknown) or own.ends.version != end.version:
@@ -67,16 +67,16 @@ class OffsetReader:
         else:
             self._require_own(batch, end, own)
             start = own.begins
-        ranges = self._ranges(end, _offsets(start))
-        digest = _digest(ranges)
+        ranges = self._ranges(end, _map_offsets(start))
+        digest = _compute_digest(ranges)
         before = self._digest_before(batch, start)
-        self._last = _Read(batch=batch, entry=end, digest=digest)
+        self._last = _LastBatch(batch=batch, entry=end, digest=digest)
         return Batch(
             life=self._life,
             id=batch,
             digest=digest,
             offsets=[{"source": r.source, "start": r.start, "end": r.end} for r in ranges],
-            expected_rows=_expected_rows(ranges),
+            expected_rows=_count_expected_rows(ranges),
             begins=ends.read_entry(start) if start else {},
             before=before,
         )
@@ -88,18 +88,18 @@ class OffsetReader:
         except OffsetsUnreadable as error:
             return Unknown(reason=error.message)
 
-    def digest(self, batch: BatchId, starts: Ends | Unknown) -> Digest | Unknown:
+    def digest(self, batch: BatchId, starts: EndOffsets | Unknown) -> Digest | Unknown:
         """Return the digest of a batch as the log has it now, beginning where it is said to."""
         try:
             end = self._entry(batch)
-            known = _offsets(self._before(batch)) if isinstance(starts, Unknown) else starts
-            return _digest(self._ranges(end, known))
+            known = _map_offsets(self._before(batch)) if isinstance(starts, Unknown) else starts
+            return _compute_digest(self._ranges(end, known))
         except OffsetsUnreadable as error:
             return Unknown(reason=error.message)
 
-    def _require_own(self, batch: BatchId, entry: OffsetEntry, own: Own) -> None:
+    def _require_own(self, batch: BatchId, entry: OffsetEntry, own: OwnRange) -> None:
         """Raise if the entry is not what the query runs: nothing may be recorded by it."""
-        moved = ends.find_moved(ends.read_entry(own.ends), ends.read_entry(entry))
+        moved = ends.find_mismatch(ends.read_entry(own.ends), ends.read_entry(entry))
         if moved is not None:
             raise OffsetsReplaced(
                 f"expected `{self._life.location}/offsets/{batch}` as the running query wrote it,"
@@ -117,7 +117,7 @@ class OffsetReader:
             return Unknown(reason="no batch comes before this one")
         try:
             earlier = self._before(before)
-            return _digest(self._ranges(start, _offsets(earlier)))
+            return _compute_digest(self._ranges(start, _map_offsets(earlier)))
         except (OffsetsUnreadable, StorageUnavailable) as error:
             return Unknown(reason=error.message)
 
@@ -163,12 +163,12 @@ class OffsetReader:
         names = self._store.names(f"{self._folder}/sources")
         there = sorted((name for name in names if name.isdecimal()), key=int)
         lines = [one for one in end.sources if one.offset is not None]
-        of_files = [one for one in lines if _log_offset(one.offset) is not None]
+        of_files = [one for one in lines if _parse_log_offset(one.offset) is not None]
         if len(there) == 1:
             return dict.fromkeys((one.source for one in of_files), there[0])
         for some in (lines, of_files):
             ranges = {
-                one.source: json.canonical([known.get(one.source), one.offset]) for one in some
+                one.source: json.to_canonical([known.get(one.source), one.offset]) for one in some
             }
             different = list(dict.fromkeys(ranges.values()))
             if len(different) == len(there):
@@ -177,7 +177,7 @@ class OffsetReader:
 
     def _range(self, source: SourceOffset, start: Json, folders: Mapping[str, str]) -> Range:
         files: tuple[FileEntry, ...] = ()
-        first, last = _log_offset(start), _log_offset(source.offset)
+        first, last = _parse_log_offset(start), _parse_log_offset(source.offset)
         if last is None and start is None and source.offset is not None:
             start = self._begun(folders.get(source.source, source.source), source.offset)
         if last is not None:
@@ -199,7 +199,7 @@ class OffsetReader:
         begun = None if isinstance(data, Missing) else source_start.decode(data)
         if not isinstance(begun, SourceStart):
             return None
-        other = isinstance(end, Mapping) and not end.keys() & json.mapping(begun.offset).keys()
+        other = isinstance(end, Mapping) and not end.keys() & json.as_mapping(begun.offset).keys()
         return None if other else begun.offset
 
     def _files(self, source: str, log_offset: int) -> tuple[FileEntry, ...]:
@@ -251,46 +251,46 @@ class OffsetReader:
         )
 
 
-def _offsets(entry: OffsetEntry | None) -> Mapping[str, Json]:
+def _map_offsets(entry: OffsetEntry | None) -> Mapping[str, Json]:
     return {one.source: one.offset for one in entry.sources} if entry else {}
 
 
-def _digest(ranges: list[Range]) -> Digest:
-    text = json.canonical([_digested(one) for one in ranges])
+def _compute_digest(ranges: list[Range]) -> Digest:
+    text = json.to_canonical([_to_digest_input(one) for one in ranges])
     return Digest(hashlib.sha256(text.encode()).hexdigest())
 
 
-def _log_offset(offset: Json) -> int | None:
+def _parse_log_offset(offset: Json) -> int | None:
     value = offset.get("logOffset") if isinstance(offset, Mapping) else None
     return value if isinstance(value, int) else None
 
 
-def _digested(of: Range) -> Json:
+def _to_digest_input(of: Range) -> Json:
     if of.files:
         return [of.source, [[entry.path, entry.timestamp_ms] for entry in of.files]]
     return [of.source, of.start, of.end]
 
 
-def _expected_rows(ranges: list[Range]) -> int | Unknown:
+def _count_expected_rows(ranges: list[Range]) -> int | Unknown:
     """How many rows the offsets promise: Kafka's offsets count rows, others do not."""
     total = 0
     for one in ranges:
-        rows = _kafka_rows(one.start, one.end)
+        rows = _count_kafka_rows(one.start, one.end)
         if rows is None:
             return Unknown(reason=f"the offsets of source {one.source} do not count rows")
         total += rows
     return total
 
 
-def _kafka_rows(start: Json, end: Json) -> int | None:
+def _count_kafka_rows(start: Json, end: Json) -> int | None:
     if not isinstance(end, Mapping) or not end:
         return None
-    earlier = json.mapping(start)
+    earlier = json.as_mapping(start)
     rows = 0
     for topic, partitions in end.items():
         if not isinstance(partitions, Mapping):
             return None
-        before = json.mapping(earlier.get(topic))
+        before = json.as_mapping(earlier.get(topic))
         for partition, offset in partitions.items():
             first = before.get(partition, 0)
             if not isinstance(offset, int) or not isinstance(first, int):

@@ -17,7 +17,7 @@ from holdfast.gather import evidence
 from holdfast.gather.locate import resolve
 from holdfast.model.definition import Job
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Change, Check, Finding, NotAssessed
+from holdfast.model.finding import Check, Finding, NotAssessed, QueryChange
 from holdfast.model.fingerprint import Fingerprint, PlanSink
 from holdfast.model.ids import Generation
 from holdfast.run.query import fingerprint
@@ -51,14 +51,14 @@ def check(
     if isinstance(query, DataFrame):
         result = query
     else:
-        result, sinks, mode = written(query)
+        result, sinks, mode = unpack_writer(query)
     if not result.isStreaming:
         raise OptionInvalid(
             "expected a streaming DataFrame to check, found one that is not",
             hint="read its source with `spark.readStream`",
         )
-    new = fingerprint.of(result, sinks=sinks, output_mode=output_mode or mode)
-    return compared(checkpoint.rstrip("/").rpartition("/")[2], checkpoint, storage or {}, new)
+    new = fingerprint.take_from_frame(result, sinks=sinks, output_mode=output_mode or mode)
+    return compare(checkpoint.rstrip("/").rpartition("/")[2], checkpoint, storage or {}, new)
 
 
 def check_job(
@@ -75,34 +75,34 @@ def check_job(
     )
 
     try:
-        with failure.telling(job):
-            result = stream.result_of(job, stream.session_of(job, spark))
-            new = fingerprint.of_job(job, result)
+        with failure.translate_errors(job):
+            result = stream.build_result(job, stream.derive_session(job, spark))
+            new = fingerprint.take_from_job(job, result)
     except SourceUnavailable as error:
         if seen is not None:
             raise
         # The jobs before it may not have made its source yet.
         question = NotAssessed(question="whether the rows fit the tables", reason=error.message)
-        return replace(checks.first_start(job.name, location), not_assessed=(question,))
+        return replace(checks.make_first_start(job.name, location), not_assessed=(question,))
     found = (
-        checks.first_start(job.name, location)
+        checks.make_first_start(job.name, location)
         if seen is None
-        else checks.checked(job.name, Change(evidence=seen, new=new))
+        else checks.judge(job.name, QueryChange(evidence=seen, new=new))
     )
-    return checks.add_answers(found, ask_sinks(job, result, storage))
+    return checks.add_answers(found, check_sinks(job, result, storage))
 
 
-def ask_sinks(
+def check_sinks(
     job: Job, result: "DataFrame", storage: Mapping[str, str]
 ) -> Iterator[Finding | NotAssessed]:
     """Ask the sink of each output whether the rows fit; writes nothing."""
     from holdfast.run.query import stream
 
-    for output in stream.opened_outputs(job, Generation(1), storage):
+    for output in stream.open_outputs(job, Generation(1), storage):
         try:
             stream.require_fit(output, result)
         except SchemaMismatch as error:
-            yield checks.refuse_rows(output.output.name, error.message, error.hint)
+            yield checks.make_rows_finding(output.output.name, error.message, error.hint)
         except HoldfastError as error:
             yield NotAssessed(
                 question=f"whether the rows fit output `{output.output.name}`",
@@ -110,24 +110,24 @@ def ask_sinks(
             )
 
 
-def compared(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:
+def compare(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:
     """A query to come beside what lies at a location."""
-    seen = looked(location, storage)
+    seen = read_evidence(location, storage)
     if seen is None:
-        return checks.first_start(job, urls.canonical(location))
-    return checks.checked(job, Change(evidence=seen, new=new))
+        return checks.make_first_start(job, urls.to_canonical(location))
+    return checks.judge(job, QueryChange(evidence=seen, new=new))
 
 
-def looked(location: str, storage: Mapping[str, str]) -> Evidence | None:
+def read_evidence(location: str, storage: Mapping[str, str]) -> Evidence | None:
     """What is in a checkpoint; None where there is none yet."""
     try:
-        found = resolve.checkpoint_at(location, storage)
+        found = resolve.find_checkpoint(location, storage)
     except (LocationMissing, LocationEmpty):
         return None
-    return evidence.evidence(found.place, found.top, event_log=None, now_ms=clock.now_ms())
+    return evidence.collect(found.place, found.top, event_log=None, now_ms=clock.now_ms())
 
 
-def written(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
+def unpack_writer(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
     """The query, the sink and the output mode of a writer, which has no public way to say so."""
     java = writer._jwrite  # noqa: SLF001
     told = {str(one.getName()): one for one in java.getClass().getDeclaredFields()}

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.model import json
 from holdfast.model.fact import Unknown
-from holdfast.model.fingerprint import KafkaIdentity, PlanSource, identity
+from holdfast.model.fingerprint import KafkaIdentity, PlanSource, make_identity
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
 
-Read: TypeAlias = "tuple[JavaObject, Mapping[str, str]]"
+KafkaSourceNode: TypeAlias = "tuple[JavaObject, Mapping[str, str]]"
 """A source: its node in the plan, and its options, with their secrets."""
 
 SECONDS = 3
@@ -30,14 +30,14 @@ _CONNECTOR = "org.apache.spark.sql.kafka010.SubscribePatternStrategy"
 _LATE = Unknown(reason=f"its cluster did not answer within {SECONDS} s")
 
 
-class Asked:
+class KafkaLookups:
     """Answers that are on their way, a source of Kafka each, by its place among the sources.
 
     Threads of their own ask, all at once and while the plan is read: a first client in a new JVM
     takes a second, and a name server or a login may keep one waiting for much longer.
     """
 
-    def __init__(self, reads: Mapping[int, Read], spark: "SparkSession") -> None:
+    def __init__(self, reads: Mapping[int, KafkaSourceNode], spark: "SparkSession") -> None:
         self._until = time.monotonic() + SECONDS
         self._told: dict[int, KafkaIdentity | Unknown] = {}
         self._threads = {
@@ -58,38 +58,38 @@ class Asked:
             for number, one in enumerate(sources)
         )
 
-    def _ask(self, number: int, read: Read, spark: "SparkSession") -> None:
+    def _ask(self, number: int, read: KafkaSourceNode, spark: "SparkSession") -> None:
         try:
-            self._told[number] = _told(read, spark)
+            self._told[number] = _look_up(read, spark)
         except Exception as error:  # whatever it is, it stops no stream, and may hold a secret
-            reason = f"its cluster could not be asked ({_named(error)})"
+            reason = f"its cluster could not be asked ({_name_error(error)})"
             self._told[number] = Unknown(reason=reason)
 
 
-def _told(read: Read, spark: "SparkSession") -> KafkaIdentity | Unknown:
+def _look_up(read: KafkaSourceNode, spark: "SparkSession") -> KafkaIdentity | Unknown:
     java = spark._jvm.java  # type: ignore[union-attr]  # noqa: SLF001  PySpark does not pass it on
-    client = _client(read, spark)
+    client = _make_client(read, spark)
     try:
         cluster = client.describeCluster().clusterId()  # on its way while the topics are asked for
-        topics = client.describeTopics(_names(read[1], client, spark)).topicNameValues()
-        found = {str(name): _id(topics[name], spark) for name in topics}
-        return identity(str(_answer(cluster, spark) or ""), found)
+        topics = client.describeTopics(_list_topics(read[1], client, spark)).topicNameValues()
+        found = {str(name): _read_topic_id(topics[name], spark) for name in topics}
+        return make_identity(str(_wait_for_answer(cluster, spark) or ""), found)
     finally:
         client.close(java.time.Duration.ZERO)
 
 
-def _answer(future: "JavaObject", spark: "SparkSession") -> "JavaObject":
+def _wait_for_answer(future: "JavaObject", spark: "SparkSession") -> "JavaObject":
     return future.get(SECONDS, spark._jvm.java.util.concurrent.TimeUnit.SECONDS)  # type: ignore[union-attr]  # noqa: SLF001
 
 
-def _id(topic: "JavaObject", spark: "SparkSession") -> str:
+def _read_topic_id(topic: "JavaObject", spark: "SparkSession") -> str:
     """The id of a topic; empty where there is none of that name, or none that may be seen."""
     with suppress(Exception):
-        return str(_answer(topic, spark).topicId().toString())
+        return str(_wait_for_answer(topic, spark).topicId().toString())
     return ""
 
 
-def _named(error: Exception) -> str:
+def _name_error(error: Exception) -> str:
     """What kind of error it is, and no word of it."""
     java = getattr(error, "java_exception", None)
     if java is None:
@@ -97,13 +97,15 @@ def _named(error: Exception) -> str:
     return str((java.getCause() or java).getClass().getSimpleName())
 
 
-def _client(read: Read, spark: "SparkSession") -> "JavaObject":
+def _make_client(read: KafkaSourceNode, spark: "SparkSession") -> "JavaObject":
     """An admin client, as Spark makes one for the source."""
     node, options = read
     java = spark._jvm.java  # type: ignore[union-attr]  # noqa: SLF001
     arguments = spark.sparkContext._gateway.new_array(java.lang.Object, 1)  # type: ignore[union-attr]  # noqa: SLF001
     arguments[0] = ""
-    connector = _loader(node).loadClass(_CONNECTOR).getConstructors()[0].newInstance(arguments)
+    connector = (
+        _find_class_loader(node).loadClass(_CONNECTOR).getConstructors()[0].newInstance(arguments)
+    )
     given = java.util.HashMap()
     for key, value in options.items():
         if key.lower().startswith(_PREFIX):
@@ -113,25 +115,27 @@ def _client(read: Read, spark: "SparkSession") -> "JavaObject":
     return connector.createAdmin(given)
 
 
-def _loader(node: "JavaObject") -> "JavaObject":
+def _find_class_loader(node: "JavaObject") -> "JavaObject":
     """Where Spark has the classes of the connector from."""
     if str(node.getClass().getSimpleName()) == "StreamingRelationV2":
         return node.table().getClass().getClassLoader()
     return node.dataSource().providingClass().getClassLoader()
 
 
-def _names(options: Mapping[str, str], client: "JavaObject", spark: "SparkSession") -> "JavaObject":
+def _list_topics(
+    options: Mapping[str, str], client: "JavaObject", spark: "SparkSession"
+) -> "JavaObject":
     """The topics that the source reads; those of a pattern are for the cluster to say."""
     java = spark._jvm.java  # type: ignore[union-attr]  # noqa: SLF001
     wanted = {key.lower(): value for key, value in options.items()}
     if "subscribepattern" in wanted:
-        every = _answer(client.listTopics().names(), spark)
+        every = _wait_for_answer(client.listTopics().names(), spark)
         matches = java.util.regex.Pattern.compile(wanted["subscribepattern"]).asMatchPredicate()
         return every.stream().filter(matches).toList()
     names = java.util.ArrayList()
     for one in (
         *(wanted["subscribe"].split(",") if "subscribe" in wanted else ()),
-        *json.mapping(json.parse(wanted.get("assign", "{}"))),
+        *json.as_mapping(json.parse(wanted.get("assign", "{}"))),
     ):
         names.add(one.strip())
     return names

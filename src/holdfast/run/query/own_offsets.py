@@ -24,7 +24,7 @@ NOT_ASKED = Unknown(reason="the running query was not asked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class OwnRange:
     """Where the query begins and ends a batch, as entries of an offset log."""
 
     begins: OffsetEntry
@@ -38,10 +38,10 @@ class OwnOffsets:
     """
 
     def __init__(self) -> None:
-        self._run: _Run | None = None
+        self._run: _QueryRun | None = None
         self._last: tuple[BatchId, OffsetEntry] | None = None
 
-    def read(self, spark: "SparkSession", batch: BatchId) -> Own | Unknown:
+    def read(self, spark: "SparkSession", batch: BatchId) -> OwnRange | Unknown:
         """Return the query's own offsets of its batch; Unknown where Spark does not say."""
         try:
             return self._read(spark, batch)
@@ -51,11 +51,11 @@ class OwnOffsets:
             self._run = None
             return Unknown(reason=f"this Spark does not say: {type(error).__name__}")
 
-    def _read(self, spark: "SparkSession", batch: BatchId) -> Own | Unknown:
+    def _read(self, spark: "SparkSession", batch: BatchId) -> OwnRange | Unknown:
         name = spark.sparkContext.getLocalProperty(_RUN_ID)
-        run: _Run | Unknown = self._run or NOT_ASKED
+        run: _QueryRun | Unknown = self._run or NOT_ASKED
         if isinstance(run, Unknown) or run.name != name:
-            run, self._last = _find(spark, str(name)), None
+            run, self._last = _find_run(spark, str(name)), None
         if isinstance(run, Unknown):
             return run
         context = run.query.getLatestExecutionContext()
@@ -71,11 +71,11 @@ class OwnOffsets:
         if isinstance(begins, Unreadable) or isinstance(ends, Unreadable):
             return Unknown(reason="the query's offsets cannot be read")
         self._run, self._last = run, (batch, ends)
-        return Own(begins=begins, ends=ends)
+        return OwnRange(begins=begins, ends=ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _QueryRun:
     """One run of the query: its execution in the JVM, and what does not change within it."""
 
     name: str
@@ -93,7 +93,7 @@ class _Run:
         return offset_log.decode(bytes(self.out.toByteArray()))
 
 
-def _find(spark: "SparkSession", name: str) -> _Run | Unknown:
+def _find_run(spark: "SparkSession", name: str) -> _QueryRun | Unknown:
     query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
     jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to the running query
     if query_id is None or jvm is None:
@@ -103,7 +103,7 @@ def _find(spark: "SparkSession", name: str) -> _Run | Unknown:
     query = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
     if query is None:
         return Unknown(reason="Spark does not list the query as running")
-    return _Run(
+    return _QueryRun(
         name=name,
         query=query,
         sources=query.sources(),

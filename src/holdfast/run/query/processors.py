@@ -7,7 +7,7 @@ which notes what is declared, and then `close`.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.decode.plan_terms import type_text
+from holdfast.decode.plan_terms import format_type
 from holdfast.model.fingerprint import Term
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ _PROCESSOR = "_stateful_processor"
 _NOT_THE_USERS = frozenset({"pyspark", "abc", "builtins", "typing"})
 
 
-def processor_of(called: object) -> "StatefulProcessor | None":
+def find_processor(called: object) -> "StatefulProcessor | None":
     """The processor behind the function that Spark calls for it; None where it is no such one."""
     return getattr(getattr(called, "__self__", None), _PROCESSOR, None)
 
 
-def variables(processor: "StatefulProcessor") -> tuple[Term, ...]:
+def list_variables(processor: "StatefulProcessor") -> tuple[Term, ...]:
     """The state variables that a processor declares, by name; a copy of it must be given."""
     handle = _Handle()
     processor.init(handle)  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def variables(processor: "StatefulProcessor") -> tuple[Term, ...]:
     return tuple(sorted(handle.declared, key=lambda one: one.name))
 
 
-def methods(processor: "StatefulProcessor") -> Iterator[Callable[..., object]]:
+def list_methods(processor: "StatefulProcessor") -> Iterator[Callable[..., object]]:
     """The functions that a processor's classes are made of, without those of pyspark."""
     for owner in type(processor).__mro__:
         if owner.__module__.partition(".")[0] not in _NOT_THE_USERS:
@@ -55,7 +55,7 @@ class _Handle:
         schema: "Schema",
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> None:
-        self._declare(stateName, "ValueState", _type(schema), ttlDurationMs)
+        self._declare(stateName, "ValueState", _format_type(schema), ttlDurationMs)
 
     def getListState(  # noqa: N802
         self,
@@ -63,7 +63,7 @@ class _Handle:
         schema: "Schema",
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> None:
-        self._declare(stateName, "ListState", _type(schema), ttlDurationMs)
+        self._declare(stateName, "ListState", _format_type(schema), ttlDurationMs)
 
     def getMapState(  # noqa: N802
         self,
@@ -72,7 +72,7 @@ class _Handle:
         valueSchema: "Schema",  # noqa: N803
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> None:
-        both = f"map<{_type(userKeySchema)},{_type(valueSchema)}>"
+        both = f"map<{_format_type(userKeySchema)},{_format_type(valueSchema)}>"
         self._declare(stateName, "MapState", both, ttlDurationMs)
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
@@ -83,8 +83,8 @@ class _Handle:
         self.declared.append(Term(name=name, type=type_, text=f"{kind}{ttl}"))
 
 
-def _type(schema: "Schema") -> str:
+def _format_type(schema: "Schema") -> str:
     from pyspark.sql.types import StructType
 
     told = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return type_text(told.jsonValue(), nulls=True)
+    return format_type(told.jsonValue(), nulls=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from holdfast.errors import FunctionResultInvalid, name_extra
-from holdfast.model.batch import Batch, LedgerKey, Life, ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Writer, make_ledger_key
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
@@ -65,20 +65,20 @@ class OpenOutput:
         return selected
 
 
-def opened_outputs(
+def open_outputs(
     job: Job, generation: Generation, storage: Mapping[str, str]
 ) -> tuple[OpenOutput, ...]:
     """The job's outputs with their sinks; opens no connection yet."""
     return tuple(
-        OpenOutput(output=output, ledgered=_ledgered(job.name, generation, output, storage))
+        OpenOutput(output=output, ledgered=_open_sink(job.name, generation, output, storage))
         for output in job.writes
     )
 
 
-def _ledgered(
+def _open_sink(
     job: JobName, generation: Generation, output: Output, storage: Mapping[str, str]
 ) -> LedgeredSink | None:
-    in_delta = ledger_key(job, generation, output.name)
+    in_delta = make_ledger_key(job, generation, output.name)
     key = LedgerKey(job=job, generation=generation, output=output.name)
     match output.sink:
         case DeltaAppend():
@@ -86,7 +86,7 @@ def _ledgered(
         case DeltaMerge():
             return DeltaMergeSink(output.sink, in_delta, storage)
         case PostgresAppend() | PostgresUpsert():
-            return _postgres(output.sink, key)
+            return _open_postgres(output.sink, key)
         case JdbcAppend() | JdbcUpsert():
             from holdfast.sinks.jdbc import JdbcSink
 
@@ -95,7 +95,7 @@ def _ledgered(
             return None
 
 
-def _postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
+def _open_postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
     try:
         from holdfast.sinks import postgres  # its driver is an extra
     except ModuleNotFoundError as error:
@@ -106,9 +106,9 @@ def _postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> Ledgered
     return postgres.PostgresUpsertSink(sink, key)
 
 
-def result_of(job: Job, spark: "SparkSession") -> DataFrame:
+def build_result(job: Job, spark: "SparkSession") -> DataFrame:
     """The job's function applied to its sources; raises unless it is a streaming DataFrame."""
-    frames = [sources.opened(source, spark) for source in job.reads]
+    frames = [sources.open_stream(source, spark) for source in job.reads]
     result = job.function(*frames)
     if not isinstance(result, DataFrame):
         raise FunctionResultInvalid(
@@ -125,7 +125,7 @@ def result_of(job: Job, spark: "SparkSession") -> DataFrame:
     return result
 
 
-def session_of(job: Job, spark: "SparkSession") -> "SparkSession":
+def derive_session(job: Job, spark: "SparkSession") -> "SparkSession":
     """The session, or a copy of it with the job's own settings."""
     if not job.settings:
         return spark
@@ -218,10 +218,10 @@ def start(
 ) -> "StreamingQuery":
     """Start the query."""
     stream = (
-        _triggered(result.writeStream, AvailableNow() if once else job.trigger)
+        _set_trigger(result.writeStream, AvailableNow() if once else job.trigger)
         .queryName(job.name)
         .outputMode(job.output_mode.value)
-        .option("checkpointLocation", urls.for_spark(location))
+        .option("checkpointLocation", urls.to_spark_url(location))
     )
     sink = job.writes[0].sink
     if not isinstance(sink, FileSink):
@@ -229,10 +229,10 @@ def start(
     stream = stream.format(sink.format).options(**sink.options)
     if sink.partition_by:
         stream = stream.partitionBy(*sink.partition_by)
-    return stream.start(urls.for_spark(sink.path))
+    return stream.start(urls.to_spark_url(sink.path))
 
 
-def _triggered(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWriter":
+def _set_trigger(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWriter":
     match trigger:
         case Continuously():
             return stream.trigger(processingTime="0 seconds")
@@ -248,7 +248,7 @@ def require_fit(output: OpenOutput, result: DataFrame) -> None:
         output.ledgered.require_fit(output.rows(result).schema, result.sparkSession)
 
 
-def prepare(outputs: tuple[OpenOutput, ...], life: Life, result: DataFrame) -> None:
+def prepare(outputs: tuple[OpenOutput, ...], life: Writer, result: DataFrame) -> None:
     """Create what is missing in the sinks and fence older drivers, before any batch runs."""
     for output in outputs:
         if output.ledgered is not None:

@@ -22,7 +22,7 @@ _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
-def build(  # noqa: PLR0913  one parameter a wish
+def open_session(  # noqa: PLR0913  one parameter a wish
     name: str,
     *,
     master: str | None,
@@ -40,31 +40,33 @@ def build(  # noqa: PLR0913  one parameter a wish
     from pyspark.sql import SparkSession
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251  how spark-submit tells it
-    own = {**(_submitted() if submitted else _defaults_file()), **given}
+    own = {**(_read_submitted_settings() if submitted else _read_defaults_file()), **given}
     if not submitted:
         _require_java()
     chosen_master = master or own.get("spark.master") or _DEFAULT_MASTER
     if not submitted:
         # The workers must be able to import what this process imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251
-    ours = _ours(chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted)
+    ours = _choose_settings(
+        chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted
+    )
     # The last two share `spark.jars` only, which is both.
     chosen = {"spark.app.name": name, **own, **ours}
     options = "spark.driver.extraJavaOptions"
     if not submitted:
         chosen["spark.master"] = chosen_master
-        chosen.setdefault(options, _logging("warn" if debug else "fatal"))
+        chosen.setdefault(options, _format_log_options("warn" if debug else "fatal"))
         if not debug:
             hush()
     if jvm_errors is not None and not submitted:
-        _launch(chosen, jvm_errors)
+        _launch_jvm(chosen, jvm_errors)
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def _launch(chosen: Mapping[str, str], errors: BinaryIO) -> None:
+def _launch_jvm(chosen: Mapping[str, str], errors: BinaryIO) -> None:
     """Start a JVM and a context, which the session then takes."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -74,15 +76,15 @@ def _launch(chosen: Mapping[str, str], errors: BinaryIO) -> None:
     SparkContext(conf=conf, gateway=gateway)
 
 
-def _ours(
+def _choose_settings(
     master: str, own: Mapping[str, str], *, on_s3: bool, reaches_s3: bool, submitted: bool
 ) -> dict[str, str]:
     """What holdfast adds: never a setting that the user made."""
-    cloud = ["cloud-" + spark_line()] if on_s3 or reaches_s3 else []
-    sets = ["spark-" + spark_line(), *cloud]
-    added = {s.key: s.value for s in settings.chosen(cores=_cores(master), on_s3=on_s3)}
+    cloud = ["cloud-" + find_spark_line()] if on_s3 or reaches_s3 else []
+    sets = ["spark-" + find_spark_line(), *cloud]
+    added = {s.key: s.value for s in settings.choose(cores=_count_cores(master), on_s3=on_s3)}
     if not submitted and "delta-spark" not in own.get("spark.jars.packages", ""):
-        paths = [str(path) for one in sets for path in jars.paths(one)]
+        paths = [str(path) for one in sets for path in jars.fetch(one)]
         earlier = [own["spark.jars"]] if own.get("spark.jars") else []
         added["spark.jars"] = ",".join(earlier + paths)
     if master.startswith("local"):
@@ -91,7 +93,7 @@ def _ours(
     return {key: value for key, value in added.items() if key == "spark.jars" or key not in own}
 
 
-def _logging(level: str) -> str:
+def _format_log_options(level: str) -> str:
     """Java options that make Spark's log as quiet as the user asked for."""
     return f'-Dlog4j2.configurationFile="{_LOG_SETTINGS}" -Dholdfast.log={level}'
 
@@ -104,7 +106,7 @@ def hush() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def spark_line() -> str:
+def find_spark_line() -> str:
     """The installed Spark's version as the jar sets name it, like `4.1`."""
     import pyspark
 
@@ -113,25 +115,25 @@ def spark_line() -> str:
 
 def adopt(spark: "SparkSession", *, on_s3: bool) -> None:
     """Give a session that exists already the settings that it has not set itself."""
-    explicit = _explicit(spark)
+    explicit = _read_session_settings(spark)
     master = str(spark.sparkContext.master)
-    for setting in settings.chosen(cores=_cores(master), on_s3=on_s3):
+    for setting in settings.choose(cores=_count_cores(master), on_s3=on_s3):
         if setting.key in explicit or not spark.conf.isModifiable(setting.key):
             continue
         spark.conf.set(setting.key, setting.value)
 
 
-def _explicit(spark: "SparkSession") -> Mapping[str, str]:
+def _read_session_settings(spark: "SparkSession") -> Mapping[str, str]:
     return dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
 
 
-def _submitted() -> dict[str, str]:
+def _read_submitted_settings() -> dict[str, str]:
     from pyspark import SparkConf
 
     return dict(SparkConf().getAll())
 
 
-def _defaults_file() -> dict[str, str]:
+def _read_defaults_file() -> dict[str, str]:
     """The user's `spark-defaults.conf`, which Spark itself would rank below ours."""
     folder = os.environ.get("SPARK_CONF_DIR") or (  # noqa: TID251  Spark's own place for it
         os.environ.get("SPARK_HOME", "") + "/conf"  # noqa: TID251
@@ -144,7 +146,7 @@ def _defaults_file() -> dict[str, str]:
     return {p[0]: p[1] for p in pairs if len(p) == 2 and not p[0].startswith("#")}  # noqa: PLR2004
 
 
-def _cores(master: str) -> int | None:
+def _count_cores(master: str) -> int | None:
     match = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
     if match is None:
         return None
@@ -160,12 +162,12 @@ def _require_java() -> None:
     hint = "install a JDK or JRE 17 or 21, or set JAVA_HOME to one"
     if java is None or not Path(java).is_file():
         raise JavaMissing(f"expected Java {_OLDEST_JAVA} or later, found none", hint=hint)
-    release = _java_release(Path(java).resolve())
+    release = _find_java_release(Path(java).resolve())
     if release is not None and release < _OLDEST_JAVA:
         raise JavaMissing(f"expected Java {_OLDEST_JAVA} or later, found {release}", hint=hint)
 
 
-def _java_release(java: Path) -> int | None:
+def _find_java_release(java: Path) -> int | None:
     """The major version, from the JDK's `release` file or, slower, from Java itself."""
     try:
         text = (java.parent.parent / "release").read_text()
@@ -176,7 +178,7 @@ def _java_release(java: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def parse(pairs: tuple[str, ...]) -> dict[str, str]:
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     """`KEY=VALUE` texts -> settings."""
     found = {}
     for pair in pairs:

@@ -19,7 +19,7 @@ _END_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
 
 
-def done(work: Callable[[], T]) -> T:
+def run(work: Callable[[], T]) -> T:
     """The result of the work, or its error; after Ctrl-C the JVM is ended, and nothing waits."""
     results: list[T] = []
     errors: list[BaseException] = []
@@ -35,14 +35,14 @@ def done(work: Callable[[], T]) -> T:
     try:
         thread.join()
     except KeyboardInterrupt:
-        _end(thread)
+        _end_jvm(thread)
         raise
     if errors:
         raise errors[0]
     return results[0]
 
 
-def _end(thread: threading.Thread) -> None:
+def _end_jvm(thread: threading.Thread) -> None:
     """End the JVM before what it reads is removed; while it starts, it has no handle yet."""
     from pyspark import SparkContext
 

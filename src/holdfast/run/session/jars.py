@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, JarsUnavailable, extras_missing
+from holdfast.errors import HoldfastError, JarsUnavailable, make_extras_error
 
 DEFAULT_SETS = ("spark-4.1", "kafka-broker")
 _DOWNLOAD_TIMEOUT_S = 120
@@ -51,7 +51,7 @@ class Jar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _VerifiedFile:
     """A file as it was when its hash was taken."""
 
     sha256: str
@@ -59,7 +59,7 @@ class _Seen:
     mtime_ns: int
 
 
-def paths(jar_set: str) -> tuple[Path, ...]:
+def fetch(jar_set: str) -> tuple[Path, ...]:
     """The local path of every jar of a set, each the locked one; downloads what is missing.
 
     Raises:
@@ -74,14 +74,14 @@ def paths(jar_set: str) -> tuple[Path, ...]:
             f"found `{jar_set}`",
             hint=f"{_RETRY} {DEFAULT_SETS[0]}",
         )
-    cache = cache_folder()
-    seen = _read_seen(cache)
-    checked = {jar.cache_path: _verified(cache, jar, seen) for jar in locked[jar_set]}
+    cache = find_cache()
+    seen = _read_verified(cache)
+    checked = {jar.cache_path: _verify(cache, jar, seen) for jar in locked[jar_set]}
     missing = [jar for jar in locked[jar_set] if checked[jar.cache_path] is None]
     fresh = _download(missing, cache) if missing else {}
     now = seen | {path: file for path, file in checked.items() if file is not None} | fresh
     if now != seen:
-        _write_seen(cache, now)
+        _write_verified(cache, now)
     return tuple(cache / jar.cache_path for jar in locked[jar_set])
 
 
@@ -104,39 +104,39 @@ def parse_lock(text: str) -> Mapping[str, tuple[Jar, ...]]:
     return sets
 
 
-def cache_folder() -> Path:
+def find_cache() -> Path:
     """Maven's local cache, found as Maven's own tools find it."""
     named = os.environ.get("M2_REPO")  # noqa: TID251 - Maven's variable, not a setting of holdfast
     return Path(named) if named else Path.home() / ".m2" / "repository"
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """The sha256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _verified(cache: Path, jar: Jar, seen: Mapping[str, _Seen]) -> _Seen | None:
+def _verify(cache: Path, jar: Jar, seen: Mapping[str, _VerifiedFile]) -> _VerifiedFile | None:
     """The cached file if it is the locked one, else None: a half-written file counts as missing."""
     path = cache / jar.cache_path
     try:
         status = path.stat()
     except OSError:
         return None
-    found = _Seen(sha256=jar.sha256, size=status.st_size, mtime_ns=status.st_mtime_ns)
-    if seen.get(jar.cache_path) == found or sha256_of(path) == jar.sha256:
+    found = _VerifiedFile(sha256=jar.sha256, size=status.st_size, mtime_ns=status.st_mtime_ns)
+    if seen.get(jar.cache_path) == found or compute_sha256(path) == jar.sha256:
         return found
     return None
 
 
-def _download(jars: Iterable[Jar], cache: Path) -> dict[str, _Seen]:
+def _download(jars: Iterable[Jar], cache: Path) -> dict[str, _VerifiedFile]:
     """Bring jars into the cache, each in one atomic step after its hash was found right."""
     try:
         # Late, because a start with every jar in place must not pay for this import.
         from jgo.maven import MavenContext
     except ModuleNotFoundError as error:
-        raise extras_missing(["jgo"], ["spark"]) from error
-    fresh: dict[str, _Seen] = {}
+        raise make_extras_error(["jgo"], ["spark"]) from error
+    fresh: dict[str, _VerifiedFile] = {}
     try:
         cache.mkdir(parents=True, exist_ok=True)
         # A folder of its own, because jgo writes in place: an interrupted or a second, simultaneous
@@ -154,8 +154,8 @@ def _download(jars: Iterable[Jar], cache: Path) -> dict[str, _Seen]:
     return fresh
 
 
-def _adopt(downloaded: Path, jar: Jar, cache: Path) -> _Seen:
-    found = sha256_of(downloaded)
+def _adopt(downloaded: Path, jar: Jar, cache: Path) -> _VerifiedFile:
+    found = compute_sha256(downloaded)
     if found != jar.sha256:
         raise JarsUnavailable(
             f"expected sha256 `{jar.sha256}` for `{jar.coordinate}`, downloaded `{found}`",
@@ -165,10 +165,10 @@ def _adopt(downloaded: Path, jar: Jar, cache: Path) -> _Seen:
     target.parent.mkdir(parents=True, exist_ok=True)
     downloaded.replace(target)
     status = target.stat()
-    return _Seen(sha256=found, size=status.st_size, mtime_ns=status.st_mtime_ns)
+    return _VerifiedFile(sha256=found, size=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
-def _read_seen(cache: Path) -> dict[str, _Seen]:
+def _read_verified(cache: Path) -> dict[str, _VerifiedFile]:
     try:
         lines = (cache / ".holdfast-verified").read_text("utf-8").splitlines()
     except OSError:
@@ -177,13 +177,13 @@ def _read_seen(cache: Path) -> dict[str, _Seen]:
     for line in lines:
         match line.split(" ", 3):
             case [sha256, size, mtime_ns, path] if size.isdecimal() and mtime_ns.isdecimal():
-                seen[path] = _Seen(sha256=sha256, size=int(size), mtime_ns=int(mtime_ns))
+                seen[path] = _VerifiedFile(sha256=sha256, size=int(size), mtime_ns=int(mtime_ns))
             case _:
                 continue
     return seen
 
 
-def _write_seen(cache: Path, seen: Mapping[str, _Seen]) -> None:
+def _write_verified(cache: Path, seen: Mapping[str, _VerifiedFile]) -> None:
     # A cache that cannot be written is a slower start, not an error.
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=cache) as folder:
         draft = Path(folder) / "verified"
@@ -201,7 +201,7 @@ def main(names: Sequence[str]) -> int:
     """Have every jar of the named sets in the cache; one line of output for each set."""
     try:
         for name in names or DEFAULT_SETS:
-            found = paths(name)
+            found = fetch(name)
             size = sum(path.stat().st_size for path in found) / 1_000_000
             sys.stdout.write(f"{name}: {len(found)} jars, {size:.0f} MB\n")
     except HoldfastError as error:

@@ -91,7 +91,7 @@ KAFKA_SOURCE = (
 )
 
 
-def chosen(*, cores: int | None, on_s3: bool) -> tuple[Setting, ...]:
+def choose(*, cores: int | None, on_s3: bool) -> tuple[Setting, ...]:
     """The settings for a session: `cores` if it runs on this machine alone."""
     local = tuple(
         Setting(key=s.key, value=s.value.format(cores=cores), why=s.why, gain=s.gain)

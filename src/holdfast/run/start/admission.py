@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.diagnose import locations as rules
 from holdfast.errors import SinkBehind
-from holdfast.model.batch import LastWritten, Life, Nothing, Written
+from holdfast.model.batch import LastWritten, NothingWritten, Writer, WrittenBatch
 from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, find_target
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
@@ -24,7 +24,7 @@ from holdfast.storage import urls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class RunOptions:
     """How a run is to behave."""
 
     dev: bool = False
@@ -42,7 +42,7 @@ class AdmittedJob:
     """A job that may start: who writes for it now, and where it writes to."""
 
     job: Job
-    life: Life
+    life: Writer
     lease: Lease
     outputs: tuple[stream.OpenOutput, ...]
     evidence: Evidence | None
@@ -50,7 +50,7 @@ class AdmittedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class Admission:
     """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
 
     pipeline: Declaration
@@ -58,22 +58,22 @@ class Admitted:
     jobs: tuple[AdmittedJob, ...]
 
 
-def admitted(pipeline: Declaration, jobs: Sequence[Job], wishes: Wishes) -> Admitted:
+def admit(pipeline: Declaration, jobs: Sequence[Job], wishes: RunOptions) -> Admission:
     """The jobs with their leases; raises at the first that may not start, with no lease kept."""
-    base = locations.checked(
+    base = locations.open_base(
         pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
     )
     taken: list[AdmittedJob] = []
     try:
-        for job in _in_order(jobs):
-            taken.append(_admitted(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
+        for job in _order_jobs(jobs):
+            taken.append(_admit_job(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
     except BaseException:  # whatever it is, the next start must not wait for a lease
-        kept(base, taken).close()
+        keep_leases(base, taken).close()
         raise
-    return Admitted(pipeline=pipeline, base=base, jobs=tuple(taken))
+    return Admission(pipeline=pipeline, base=base, jobs=tuple(taken))
 
 
-def kept(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keeper:
+def keep_leases(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keeper:
     """Keep the leases of jobs that are not started yet."""
     keeper = lease.Keeper(base.store, lambda _: None)
     for job in jobs:
@@ -81,28 +81,30 @@ def kept(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keeper:
     return keeper
 
 
-def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wishes) -> AdmittedJob:
+def _admit_job(
+    pipeline: Declaration, base: locations.Base, job: Job, wishes: RunOptions
+) -> AdmittedJob:
     location = base.location(job.name)
-    recorded = locations.identity(base.store, job.name)
+    recorded = locations.read_identity(base.store, job.name)
     generation = recorded.generation if recorded else Generation(1)
-    outputs = stream.opened_outputs(job, generation, pipeline.storage)
-    ledgers = _ledgers(outputs)
+    outputs = stream.open_outputs(job, generation, pipeline.storage)
+    ledgers = _read_ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
     if recorded is None or recorded.location != location:
         # Once a move was accepted, what stayed in the old base counts no more; the ledgers do.
-        known |= locations.recorded_beside(base, job.name, pipeline.storage)
-    highest = _require_here(job, location, known, ledgers, wishes.accepted)
-    done = locations.last_committed(base.store, job.name)
-    adopts = wishes.adopt and _is_first(ledgers, recorded, done)
+        known |= locations.find_records_beside(base, job.name, pipeline.storage)
+    highest = _require_same_location(job, location, known, ledgers, wishes.accepted)
+    done = locations.find_last_committed(base.store, job.name)
+    adopts = wishes.adopt and _is_first_start(ledgers, recorded, done)
     accepted = wishes.accepted | {SinkBehind.code} if adopts else wishes.accepted
-    _require_done(base, job, ledgers, accepted)
+    _require_complete(base, job, ledgers, accepted)
     held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
-    life = Life(
+    life = Writer(
         job=job.name,
         generation=generation,
         epoch=held.epoch,
         location=location,
-        gap_before=_after(done) if SinkBehind.code in accepted else None,
+        gap_before=_find_next_batch(done) if SinkBehind.code in accepted else None,
     )
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
@@ -110,16 +112,16 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         identity = locations.Identity(location=location, generation=generation, adopted=before)
         locations.record_identity(base.store, job.name, identity)
         _require_continuous(base, life, ledgers)
-        looked = preflight.seen(location, pipeline.storage)
+        looked = preflight.observe(location, pipeline.storage)
         if looked is not None:
-            preflight.of_checkpoint(job, looked, ledgers, pipeline.storage, accepted)
+            preflight.require_safe_checkpoint(job, looked, ledgers, pipeline.storage, accepted)
     except BaseException:  # whatever it is, the next start must not wait for this lease
-        kept(base, [mine]).close()
+        keep_leases(base, [mine]).close()
         raise
     return replace(mine, evidence=looked)
 
 
-def _require_here(
+def _require_same_location(
     job: Job,
     location: str,
     known: Mapping[str, str],
@@ -133,13 +135,13 @@ def _require_here(
         for name, last in read.items()
         if isinstance(last.location, str)
     }
-    moved = rules.of_record(job.name, location, {**known, **said})
+    moved = rules.refuse_move(job.name, location, {**known, **said})
     if moved is not None and moved.code not in accepted:
         raise moved
     return max((last.epoch for last in read.values()), default=Epoch(0))
 
 
-def _is_first(
+def _is_first_start(
     ledgers: Mapping[OutputName, LastWritten],
     recorded: locations.Identity | None,
     done: BatchId | None,
@@ -149,35 +151,37 @@ def _is_first(
     A sink without batches may also be one that lost them. So an earlier start must have found the
     same last batch in the checkpoint: then none was written since.
     """
-    empty = all(isinstance(last, Nothing) for last in ledgers.values())
+    empty = all(isinstance(last, NothingWritten) for last in ledgers.values())
     return empty and (recorded is None or recorded.adopted == done)
 
 
-def _after(done: BatchId | None) -> BatchId:
+def _find_next_batch(done: BatchId | None) -> BatchId:
     return BatchId(0 if done is None else done + 1)
 
 
-def require_done(base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]) -> None:
+def require_sinks_complete(
+    base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]
+) -> None:
     """Raise if a sink has lost batches by now: before it is prepared, which would hide that.
 
     Between admission and the start of a query others may run for hours, and between two starts of
     it within a run there is a pause. And some ledgers cannot be read before Spark runs.
     """
-    ledgers = _ledgers(mine.outputs)
-    _require_done(base, mine.job, ledgers, accepted)
+    ledgers = _read_ledgers(mine.outputs)
+    _require_complete(base, mine.job, ledgers, accepted)
     _require_continuous(base, mine.life, ledgers)
 
 
 def _require_continuous(
-    base: locations.Base, life: Life, ledgers: Mapping[OutputName, LastWritten]
+    base: locations.Base, life: Writer, ledgers: Mapping[OutputName, LastWritten]
 ) -> None:
     """Raise if the checkpoint does not go on where a sink's last batch ended.
 
     No code accepts that: the sink refuses the next batch whatever was accepted.
     """
-    done = locations.last_committed(base.store, life.job)
+    done = locations.find_last_committed(base.store, life.job)
     for last in ledgers.values():
-        if isinstance(last, Written):
+        if isinstance(last, WrittenBatch):
             refusal = continuity.find_break(base.store, life, last, done)
             if refusal is not None:
                 raise refusal
@@ -194,47 +198,53 @@ def catch_up(
     by `Keeper.raise_epoch`. `again`: this driver has prepared the sinks before, and may find its
     own epoch there; otherwise an equal epoch is that of an older driver, which may still live.
     """
-    highest = _require_here(mine.job, mine.life.location, {}, _ledgers(mine.outputs), accepted)
+    highest = _require_same_location(
+        mine.job, mine.life.location, {}, _read_ledgers(mine.outputs), accepted
+    )
     if highest < mine.life.epoch or (again and highest == mine.life.epoch):
         return mine
     raised = keeper.raise_epoch(mine.job.name, above=highest)
     return replace(mine, lease=raised, life=replace(mine.life, epoch=raised.epoch))
 
 
-def _ledgers(outputs: tuple[stream.OpenOutput, ...]) -> dict[OutputName, LastWritten]:
+def _read_ledgers(outputs: tuple[stream.OpenOutput, ...]) -> dict[OutputName, LastWritten]:
     return {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
 
 
-def _require_done(
+def _require_complete(
     base: locations.Base,
     job: Job,
     ledgers: Mapping[OutputName, LastWritten],
     accepted: frozenset[str],
 ) -> None:
     """Raise if a sink does not hold what the checkpoint counts as done."""
-    done = locations.last_committed(base.store, job.name)
+    done = locations.find_last_committed(base.store, job.name)
     for name, last in ledgers.items():
-        refusal = rules.of_ledger(job.name, name, last, done)
+        refusal = rules.refuse_sink_behind(job.name, name, last, done)
         if refusal is not None and refusal.code not in accepted:
             raise refusal
 
 
-def _in_order(jobs: Sequence[Job]) -> list[Job]:
+def _order_jobs(jobs: Sequence[Job]) -> list[Job]:
     """Writers of a table before its readers; otherwise as declared."""
     ordered: list[Job] = []
     waiting = list(jobs)
     while waiting:
-        tables = {p for other in waiting for p in _written(other)}
-        free = [job for job in waiting if not (_read(job) & (tables - _written(job)))]
+        tables = {p for other in waiting for p in _list_written_tables(other)}
+        free = [
+            job
+            for job in waiting
+            if not (_list_read_tables(job) & (tables - _list_written_tables(job)))
+        ]
         ordered += free or waiting
         waiting = [job for job in waiting if job not in ordered]
     return ordered
 
 
-def _read(job: Job) -> set[str]:
-    return {urls.canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
+def _list_read_tables(job: Job) -> set[str]:
+    return {urls.to_canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
 
 
-def _written(job: Job) -> set[str]:
+def _list_written_tables(job: Job) -> set[str]:
     paths = (find_target(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
-    return {urls.canonical(path) for path in paths if path}
+    return {urls.to_canonical(path) for path in paths if path}

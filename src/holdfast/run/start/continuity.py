@@ -10,7 +10,7 @@ put back or an edit may have replaced it.
 
 from holdfast.errors import BatchChanged, BatchNotContinuous
 from holdfast.model import ends
-from holdfast.model.batch import Life, Written
+from holdfast.model.batch import Writer, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.run.query.batch import OffsetReader
@@ -21,7 +21,7 @@ _AS_LOGGED = Unknown(reason="where the batch before ended counts")
 
 
 def find_break(
-    store: Store, life: Life, last: Written, done: BatchId | None
+    store: Store, life: Writer, last: WrittenBatch, done: BatchId | None
 ) -> BatchNotContinuous | BatchChanged | None:
     """Return why the log does not go on from the sink's last batch; None where it does.
 
@@ -31,16 +31,16 @@ def find_break(
     entry = reader.entry(last.batch)
     if isinstance(entry, Unknown):
         return None
-    ended = ends.read_ranges(last.offsets)
+    ended = ends.read_ends(last.offsets)
     if not isinstance(ended, Unknown):
-        moved = ends.find_moved(ended, ends.read_entry(entry))
+        moved = ends.find_mismatch(ended, ends.read_entry(entry))
         if moved is not None:
             return contract.not_continuous(life, last.batch, moved)
     return _find_other_range(reader, life, last, is_pending=done is None or done < last.batch)
 
 
 def _find_other_range(
-    reader: OffsetReader, life: Life, last: Written, *, is_pending: bool
+    reader: OffsetReader, life: Writer, last: WrittenBatch, *, is_pending: bool
 ) -> BatchNotContinuous | BatchChanged | None:
     """Return whether the digest of the batch changed.
 

@@ -42,14 +42,14 @@ _own: set[str] = set()
 
 def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -> Lease:
     """The lease with the next epoch, higher than `above`; raises LeaseHeld if a driver lives."""
-    epochs = _epochs(store, job)
+    epochs = _list_epochs(store, job)
     if epochs:
         _refuse_if_held(store, job, epochs[-1])
     now = clock.now_ms()
     lease = Lease(
         job=job,
         epoch=Epoch(max(above, epochs[-1] if epochs else 0) + 1),
-        holder=processes.this_process(),
+        holder=processes.get_current(),
         since_ms=now,
         heartbeat_ms=now,
         ttl_ms=ttl_ms,
@@ -67,17 +67,17 @@ def acquire(store: Store, job: JobName, *, above: Epoch, ttl_ms: int = TTL_MS) -
         return acquire(store, job, above=max(above, lease.epoch), ttl_ms=ttl_ms)
     for old in epochs[:-_KEPT]:
         with contextlib.suppress(StorageUnavailable):
-            store.delete(f"{_folder(job)}/{old:012d}.json")
+            store.delete(f"{_format_folder(job)}/{old:012d}.json")
     return lease
 
 
 def _create(store: Store, lease: Lease) -> bool:
     """Create the file of a lease; False if another driver came first and is gone by now."""
-    if not exclusive.create(store, _path(lease), lease_format.encode(lease)):
+    if not exclusive.create(store, _format_path(lease), lease_format.encode(lease)):
         _refuse_if_held(store, lease.job, lease.epoch)
         return False
     try:
-        newest = max(_epochs(store, lease.job), default=lease.epoch)
+        newest = max(_list_epochs(store, lease.job), default=lease.epoch)
         if newest == lease.epoch:
             return True
         # A driver that knew of a higher epoch came in between.
@@ -92,7 +92,7 @@ def _create(store: Store, lease: Lease) -> bool:
 def _remove(store: Store, lease: Lease) -> None:
     """Leave no lease behind that nobody keeps; where that fails, it expires."""
     with contextlib.suppress(StorageUnavailable):
-        store.delete(_path(lease))
+        store.delete(_format_path(lease))
 
 
 def raise_epoch(store: Store, held: Lease, *, above: Epoch) -> Lease:
@@ -104,14 +104,14 @@ def raise_epoch(store: Store, held: Lease, *, above: Epoch) -> Lease:
     """
     now = clock.now_ms()
     fresh = replace(held, epoch=Epoch(above + 1), since_ms=now, heartbeat_ms=now)
-    newest = max(_epochs(store, held.job), default=held.epoch)
+    newest = max(_list_epochs(store, held.job), default=held.epoch)
     data = lease_format.encode(fresh)
-    if newest <= held.epoch and exclusive.create(store, _path(fresh), data):
+    if newest <= held.epoch and exclusive.create(store, _format_path(fresh), data):
         return fresh
-    raise _lost(held.job)
+    raise _make_fenced_error(held.job)
 
 
-def _lost(job: JobName) -> DriverFenced:
+def _make_fenced_error(job: JobName) -> DriverFenced:
     return DriverFenced(
         f"cannot write for job `{job}`: another driver took the lease after this one",
         hint="let this process end; the job runs elsewhere",
@@ -119,7 +119,7 @@ def _lost(job: JobName) -> DriverFenced:
 
 
 def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
-    data = store.read(f"{_folder(job)}/{epoch:012d}.json")
+    data = store.read(f"{_format_folder(job)}/{epoch:012d}.json")
     lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
     if isinstance(lease, Unreadable) or lease.expired(clock.now_ms()):
         return
@@ -148,23 +148,23 @@ def _is_forgotten(lease: Lease) -> bool:
 
     The answer to its creation or to its release was lost; nobody will give it up.
     """
-    mine = processes.this_process()
+    mine = processes.get_current()
     return bool(lease.token and mine.process) and lease.holder == mine and lease.token not in _own
 
 
-def _epochs(store: Store, job: JobName) -> list[Epoch]:
-    numbers = [name.removesuffix(".json") for name in store.names(_folder(job))]
+def _list_epochs(store: Store, job: JobName) -> list[Epoch]:
+    numbers = [name.removesuffix(".json") for name in store.names(_format_folder(job))]
     return sorted(
         Epoch(int(number)) for number in numbers if number.isdecimal() and int(number) < _MOST
     )
 
 
-def _folder(job: JobName) -> str:
+def _format_folder(job: JobName) -> str:
     return f".holdfast/{job}/lease"
 
 
-def _path(lease: Lease) -> str:
-    return f"{_folder(lease.job)}/{lease.epoch:012d}.json"
+def _format_path(lease: Lease) -> str:
+    return f"{_format_folder(lease.job)}/{lease.epoch:012d}.json"
 
 
 class Keeper:
@@ -190,7 +190,7 @@ class Keeper:
         with self._guard:  # a heartbeat in between would take the new epoch for a rival's
             held = self._leases.get(job)
             if held is None:
-                raise _lost(job)
+                raise _make_fenced_error(job)
             fresh = raise_epoch(self._store, held, above=above)
             self._leases[job] = fresh
         return fresh
@@ -231,7 +231,7 @@ class Keeper:
 
     def _beat(self, lease: Lease) -> None:
         try:
-            newest = max(_epochs(self._store, lease.job), default=lease.epoch)
+            newest = max(_list_epochs(self._store, lease.job), default=lease.epoch)
         except StorageUnavailable:
             return  # without its records a stream goes on; the sinks' fence holds
         if newest > lease.epoch:
@@ -249,6 +249,6 @@ class Keeper:
 
     def _write(self, lease: Lease) -> None:
         try:
-            self._store.write(_path(lease), lease_format.encode(lease))
+            self._store.write(_format_path(lease), lease_format.encode(lease))
         except StorageUnavailable:
             return

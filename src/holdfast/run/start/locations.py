@@ -46,13 +46,16 @@ class Identity:
     adopted: BatchId | None = None
 
 
-def checked(
+def open_base(
     base: str | None, pipeline: str, jobs: Sequence[Job], storage: Mapping[str, str], *, dev: bool
 ) -> Base:
     """The base, after every rule that needs no ledger; raises the first refusal."""
-    url = declared_base(base, pipeline)
+    url = resolve_base(base, pipeline)
     declared = [(job, f"{url}/{job.name}") for job in jobs]
-    found = rules.first(rules.of_jobs(declared), rules.of_facts(_facts(url, storage), dev=dev))
+    found = rules.find_first(
+        rules.refuse_overlap(declared),
+        rules.refuse_unsafe_base(_collect_facts(url, storage), dev=dev),
+    )
     if found is not None:
         raise found
     store = open_store(url, storage)
@@ -60,39 +63,41 @@ def checked(
     return Base(url=url, store=store)
 
 
-def declared_base(base: str | None, pipeline: str) -> str:
+def resolve_base(base: str | None, pipeline: str) -> str:
     """The base as a URL; raises where none is declared. Looks at nothing, and makes nothing."""
-    refusal = rules.of_base(base, pipeline)
+    refusal = rules.refuse_missing_base(base, pipeline)
     if refusal is not None or base is None:
         raise refusal or AssertionError
-    if redact.without_user(base) != base:
+    if redact.url_users(base) != base:
         raise OptionInvalid(
             "expected a checkpoint base without a key or a password, found one in it",
             hint="give keys by `Pipeline(storage=…)` or by the environment: locations are recorded",
         )
-    return urls.canonical(base)
+    return urls.to_canonical(base)
 
 
-def _facts(url: str, storage: Mapping[str, str]) -> rules.BaseFacts:
+def _collect_facts(url: str, storage: Mapping[str, str]) -> rules.BaseFacts:
     local = urls.is_local(url)
-    path = str(urls.local_path(url).resolve()) if local else None
+    path = str(urls.to_local_path(url).resolve()) if local else None
     return rules.BaseFacts(
         url=url,
         path=path,
         temporary=str(Path(tempfile.gettempdir()).resolve()),
-        file_system=mounts.file_system(path) if path else "",
-        checkpoint_above=_local_checkpoint_above(path) if path else _above(url, storage),
+        file_system=mounts.find_file_system(path) if path else "",
+        checkpoint_above=_find_local_checkpoint_above(path)
+        if path
+        else _find_checkpoint_above(url, storage),
     )
 
 
-def _local_checkpoint_above(path: str) -> str | None:
+def _find_local_checkpoint_above(path: str) -> str | None:
     for folder in (Path(path), *Path(path).parents):
         if all((folder / part).exists() for part in rules.CHECKPOINT_PARTS):
             return str(folder)
     return None
 
 
-def _above(url: str, storage: Mapping[str, str]) -> str | None:
+def _find_checkpoint_above(url: str, storage: Mapping[str, str]) -> str | None:
     scheme, _, rest = url.partition("://")
     bucket, _, key = rest.partition("/")
     store = open_store(f"{scheme}://{bucket}", storage)
@@ -103,16 +108,16 @@ def _above(url: str, storage: Mapping[str, str]) -> str | None:
     return None
 
 
-def identity(store: Store, job: JobName) -> Identity | None:
+def read_identity(store: Store, job: JobName) -> Identity | None:
     """What is recorded of the job, or None."""
-    return _identity(store.read(f".holdfast/{job}/job.json"))
+    return _parse_identity(store.read(f".holdfast/{job}/job.json"))
 
 
-def _identity(data: bytes | Missing) -> Identity | None:
+def _parse_identity(data: bytes | Missing) -> Identity | None:
     if isinstance(data, Missing):
         return None
     try:
-        value = json.mapping(json.parse(data.decode()))
+        value = json.as_mapping(json.parse(data.decode()))
     except (ValueError, RecursionError):
         return None
     location, generation = value.get("location"), value.get("generation")
@@ -126,7 +131,7 @@ def _identity(data: bytes | Missing) -> Identity | None:
     )
 
 
-def last_committed(store: Store, job: JobName) -> BatchId | None:
+def find_last_committed(store: Store, job: JobName) -> BatchId | None:
     """The last batch in the checkpoint's commit log."""
     names = [name for name in store.names(f"{job}/commits") if name.isdecimal()]
     return BatchId(max(int(name) for name in names)) if names else None
@@ -134,7 +139,7 @@ def last_committed(store: Store, job: JobName) -> BatchId | None:
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:
     """Record where the job's checkpoint is and which generation it writes."""
-    text = json.canonical(
+    text = json.to_canonical(
         {
             "location": identity.location,
             "generation": identity.generation,
@@ -144,7 +149,7 @@ def record_identity(store: Store, job: JobName, identity: Identity) -> None:
     store.write(f".holdfast/{job}/job.json", text.encode())
 
 
-def recorded_beside(base: Base, job: JobName, storage: Mapping[str, str]) -> Mapping[str, str]:
+def find_records_beside(base: Base, job: JobName, storage: Mapping[str, str]) -> Mapping[str, str]:
     """Locations that the job is recorded with in folders beside the base.
 
     This is what catches a base that is made from a date or a random id: the second start has a
@@ -158,16 +163,16 @@ def recorded_beside(base: Base, job: JobName, storage: Mapping[str, str]) -> Map
     for name in store.names("")[:_MOST_SIBLINGS]:
         if name in (own, ".holdfast"):
             continue
-        recorded = _recorded_in(store, name, job)
+        recorded = _read_recorded_location(store, name, job)
         if recorded == f"{parent}/{name}/{job}":
             found[f"the records in `{parent}/{name}`"] = recorded
     return found
 
 
-def _recorded_in(store: Store, folder: str, job: JobName) -> str | None:
+def _read_recorded_location(store: Store, folder: str, job: JobName) -> str | None:
     try:
         data = store.read(f"{folder}/.holdfast/{job}/job.json")
     except StorageUnavailable:
         return None  # a file, or a folder of somebody else's
-    recorded = _identity(data)
+    recorded = _parse_identity(data)
     return recorded.location if recorded else None

@@ -19,11 +19,11 @@ from holdfast.errors import InspectionRefused, LocationForbidden, StartUnsafe
 from holdfast.gather.around import surroundings
 from holdfast.gather.locate import resolve
 from holdfast.model import json
-from holdfast.model.batch import LastWritten, Nothing, Written
+from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
 from holdfast.model.definition import Job
-from holdfast.model.evidence import NO_BATCH, Evidence, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, Evidence, LedgerEvidence
 from holdfast.model.fact import Absent, Known, Unknown
-from holdfast.model.finding import Change, Code, Finding, Seen, Severity
+from holdfast.model.finding import Code, Finding, QueryChange, RuleInput, Severity
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import OutputName
 from holdfast.model.spark_version import SparkVersion
@@ -35,17 +35,17 @@ _LEFT_TO_OTHERS = frozenset({
     Code.SINK_AHEAD, Code.SINK_BEHIND, Code.SINK_SKIPS, Code.SINK_NOT_CLEARED, Code.DRIVER_RUNNING,
     Code.TWO_DRIVERS, Code.LEASE_STALE, Code.STORAGE_EPHEMERAL,
 })  # fmt: skip
-_MOST_TOLD = 3
+_MOST_SHOWN = 3
 
 
-def seen(location: str, storage: Mapping[str, str]) -> Evidence | None:
+def observe(location: str, storage: Mapping[str, str]) -> Evidence | None:
     """What is in the checkpoint of a job; None where there is none yet, or none to look at."""
     with suppress(InspectionRefused):
-        return check.looked(location, storage)
+        return check.read_evidence(location, storage)
     return None
 
 
-def of_checkpoint(
+def require_safe_checkpoint(
     job: Job,
     looked: Evidence,
     ledgers: Mapping[OutputName, LastWritten],
@@ -53,22 +53,24 @@ def of_checkpoint(
     accepted: frozenset[str],
 ) -> None:
     """Raise if the checkpoint must not be started from, by what its sinks' ledgers say."""
-    _require_seen(job, looked)
-    place = resolve.checkpoint_at(looked.location.value, storage).place
-    known = replace(looked, ledgers=tuple(_ledger(name, last) for name, last in ledgers.items()))
-    how = restart.starting(known, _spark(), asynchronous=False)
-    how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
-    around = surroundings.seen(place, known, surroundings.Wishes(kafka="", asked={}))
-    found = diagnosis.diagnosed(
-        Seen(evidence=known, restart=restart.predicted(known, how), surroundings=around)
+    _require_readable(job, looked)
+    place = resolve.find_checkpoint(looked.location.value, storage).place
+    known = replace(
+        looked, ledgers=tuple(_describe_ledger(name, last) for name, last in ledgers.items())
     )
-    left = (one for one in found.findings if not _harmless(one, job))
+    how = restart.choose_start(known, _find_spark_version(), asynchronous=False)
+    how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
+    around = surroundings.collect(place, known, surroundings.LookupOptions(kafka="", asked={}))
+    found = diagnosis.diagnose(
+        RuleInput(evidence=known, restart=restart.predict(known, how), surroundings=around)
+    )
+    left = (one for one in found.findings if not _is_harmless(one, job))
     _refuse(job, left, accepted, shlex.join(["holdfast", "diagnose", looked.location.value]))
 
 
-def _require_seen(job: Job, looked: Evidence) -> None:
+def _require_readable(job: Job, looked: Evidence) -> None:
     """The driver is this user: what it may not read Spark may not, and nothing can be judged."""
-    hidden = unread_files.files(looked)
+    hidden = unread_files.find(looked)
     if hidden:
         raise LocationForbidden(
             f"expected to read the checkpoint of job `{job.name}`, found `{hidden[0].path}`:"
@@ -77,22 +79,22 @@ def _require_seen(job: Job, looked: Evidence) -> None:
         )
 
 
-def _harmless(one: Finding, job: Job) -> bool:
+def _is_harmless(one: Finding, job: Job) -> bool:
     """Whether something else sees to it: a ledger that knows no query id outlives `metadata`."""
     lost = one.code is Code.METADATA_MISSING and one.severity is Severity.DUPLICATES
     return one.code in _LEFT_TO_OTHERS or (lost and job.proven)
 
 
-def of_query(
+def require_safe_query(
     job: Job, looked: Evidence, new: Fingerprint, accepted: frozenset[str]
 ) -> tuple[Finding, ...]:
     """Raise if the query must not start from the checkpoint; tells what Spark leaves undefined."""
-    found = checks.checked(job.name, Change(evidence=looked, new=new)).findings
-    _refuse(job, found, accepted, _check(job))
+    found = checks.judge(job.name, QueryChange(evidence=looked, new=new)).findings
+    _refuse(job, found, accepted, _format_check_command(job))
     return tuple(one for one in found if one.severity is Severity.UNDEFINED)
 
 
-def of_restart(
+def require_safe_restart(
     job: Job, looked: Evidence, plans: tuple[Fingerprint, Fingerprint], accepted: frozenset[str]
 ) -> None:
     """Raise if a query that starts again within a run would read from something else of Kafka's.
@@ -101,12 +103,12 @@ def of_restart(
     """
     was, new = plans
     before = replace(looked, plan=Known(value=was, read_from=("the start of this run",)))
-    found = topics.asked(Change(evidence=before, new=new))
+    found = topics.evaluate(QueryChange(evidence=before, new=new))
     findings = (one for one in found if isinstance(one, Finding))
-    _refuse(job, findings, accepted, _check(job))
+    _refuse(job, findings, accepted, _format_check_command(job))
 
 
-def _check(job: Job) -> str:
+def _format_check_command(job: Job) -> str:
     return shlex.join(["holdfast", "check", job.declared.file, "--job", job.name])
 
 
@@ -116,14 +118,14 @@ def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], mor
     ]
     if not against:
         return
-    told = " ".join(f"{one.code}: {one.text}" for one in against[:_MOST_TOLD])
+    told = " ".join(f"{one.code}: {one.text}" for one in against[:_MOST_SHOWN])
     codes: Sequence[str] = list(dict.fromkeys(one.code.value for one in against))
     cure = against[0].remedies[0] if against[0].remedies else "see what cures it"
     # What is declared in a file is run by the command; the rest by `holdfast.once`.
     accept = (
         " ".join(f"--accept {code}" for code in codes)
         if job.declared.line
-        else f"accept={json.canonical(codes)}"
+        else f"accept={json.to_canonical(codes)}"
     )
     raise StartUnsafe(
         f"expected a safe start of job `{job.name}`, found {told}",
@@ -131,22 +133,22 @@ def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], mor
     )
 
 
-def _ledger(name: OutputName, last: LastWritten) -> LedgerSeen:
+def _describe_ledger(name: OutputName, last: LastWritten) -> LedgerEvidence:
     table = f"output {name}"
     match last:
-        case Written(batch=batch, taken_back=taken_back, offsets=offsets):
+        case WrittenBatch(batch=batch, taken_back=taken_back, offsets=offsets):
             note = "restored since" if taken_back else ""
-            return LedgerSeen(
+            return LedgerEvidence(
                 table=table, key=name, batch=batch, note=note, ranges=True, offsets=offsets
             )
-        case Nothing():
+        case NothingWritten():
             absent = Absent(reason=NO_BATCH)
-            return LedgerSeen(table=table, key=name, batch=absent, note="", ranges=True)
+            return LedgerEvidence(table=table, key=name, batch=absent, note="", ranges=True)
         case Unknown():
-            return LedgerSeen(table=table, key=name, batch=last, note="", ranges=True)
+            return LedgerEvidence(table=table, key=name, batch=last, note="", ranges=True)
 
 
-def _spark() -> SparkVersion | None:
+def _find_spark_version() -> SparkVersion | None:
     """The Spark that will start it, without loading it."""
     major, minor = metadata.version("pyspark").split(".")[:2]
     return SparkVersion(int(major), int(minor))

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 _RUNS = "addBatch"
 
 
-def is_run(duration_ms: object) -> bool:
+def has_run(duration_ms: object) -> bool:
     """Whether these durations of a progress report are those of a batch that ran."""
     return isinstance(duration_ms, dict) and _RUNS in duration_ms
 
 
-def newest(query: "StreamingQuery", known: int) -> "tuple[StreamingQueryProgress | None, int]":
+def find_newest(query: "StreamingQuery", known: int) -> "tuple[StreamingQueryProgress | None, int]":
     """The report of the newest batch that ran after `known`, and the number that is known now."""
     last = query.lastProgress
     if last is None or last["batchId"] <= known:
         return None, known
-    if is_run(last["durationMs"]):
+    if has_run(last["durationMs"]):
         return last, last["batchId"]
     before = last["batchId"] - 1  # the newest batch that can have run
     if before <= known:
         return None, known
     # Asked for once per batch: Spark keeps a hundred reports, and all of them are handed over.
-    ran = [one for one in query.recentProgress if is_run(one["durationMs"])]
+    ran = [one for one in query.recentProgress if has_run(one["durationMs"])]
     return (ran[-1] if ran and ran[-1]["batchId"] > known else None), before

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DriverFenced, HoldfastError
-from holdfast.model.batch import Life
+from holdfast.model.batch import Writer
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
@@ -23,7 +23,7 @@ from holdfast.run.query import failure, fingerprint, stream
 from holdfast.run.query.batch import OffsetReader
 from holdfast.run.query.failure import Failure
 from holdfast.run.start import admission, lease, preflight
-from holdfast.run.start.admission import Admitted, AdmittedJob, Wishes
+from holdfast.run.start.admission import Admission, AdmittedJob, RunOptions
 from holdfast.run.watch import batches_run
 from holdfast.run.watch.listener import Records
 from holdfast.run.watch.records import Recorder
@@ -43,7 +43,7 @@ _ASK_SECONDS = 1.0
 _TELL_SECONDS = 60.0
 
 
-def _silent(_: str) -> None:
+def _say_nothing(_: str) -> None:
     """Say nothing."""
 
 
@@ -72,7 +72,7 @@ class Runner:
         return self.admitted.job
 
     @property
-    def life(self) -> Life:
+    def life(self) -> Writer:
         """Who writes."""
         return self.admitted.life
 
@@ -80,14 +80,16 @@ class Runner:
 class Running:
     """Jobs that were started: watch them, stop them."""
 
-    def __init__(self, jobs: Admitted, spark: "SparkSession", wishes: Wishes, say: "Say") -> None:
+    def __init__(
+        self, jobs: Admission, spark: "SparkSession", wishes: RunOptions, say: "Say"
+    ) -> None:
         base, storage = jobs.base, jobs.pipeline.storage
         self._spark = spark
-        self._wishes = wishes
+        self._options = wishes
         self._base = base
         self._storage = storage
         self._runners: list[Runner] = []
-        self._keeper = lease.Keeper(base.store, self._lease_lost)
+        self._keeper = lease.Keeper(base.store, self._note_lost_lease)
         flush_seconds = 1.0 if urls.is_local(base.url) else 10.0
         self._recorder = Recorder(flush_seconds=flush_seconds)
         self._records = Records(spark, self._recorder, storage, every_query=False)
@@ -103,7 +105,7 @@ class Running:
     def stop(self, grace: float | None = None) -> None:
         """Let each batch at hand finish and commit, up to `grace` seconds, then end."""
         self._stopping.set()
-        deadline = time.monotonic() + (self._wishes.grace if grace is None else grace)
+        deadline = time.monotonic() + (self._options.grace if grace is None else grace)
         live = [runner for runner in self._runners if runner.query is not None and not runner.done]
         if self._closed:
             return
@@ -111,7 +113,7 @@ class Running:
             if runner.writer is not None:
                 runner.writer.stop_before_next()
         for runner in live:
-            self._stop_one(runner, deadline)
+            self._stop_runner(runner, deadline)
         self.close()
 
     def wait(self, wake: threading.Event | None = None) -> None:
@@ -156,30 +158,30 @@ class Running:
         for runner in self._runners:
             if wake.is_set():
                 return
-            with failure.telling(runner.job):
+            with failure.translate_errors(runner.job):
                 self._launch(runner)
-            while self._wishes.once and not runner.done and not wake.wait(_POLL_SECONDS):
+            while self._options.once and not runner.done and not wake.wait(_POLL_SECONDS):
                 self._look(runner)
                 if runner.error is not None:
                     self.stop()
                     raise runner.error
 
     def _launch(self, runner: Runner) -> None:
-        session = stream.session_of(runner.job, self._spark)
-        result = stream.result_of(runner.job, session)
-        plan = fingerprint.tried(lambda: fingerprint.of_job(runner.job, result))
+        session = stream.derive_session(runner.job, self._spark)
+        result = stream.build_result(runner.job, session)
+        plan = fingerprint.try_taking(lambda: fingerprint.take_from_job(runner.job, result))
         self._judge(runner, plan)
-        accepted = self._wishes.accepted
-        admission.require_done(self._base, runner.admitted, accepted)
+        accepted = self._options.accepted
+        admission.require_sinks_complete(self._base, runner.admitted, accepted)
         runner.admitted = admission.catch_up(
             runner.admitted, self._keeper, accepted, again=runner.writer is not None
         )
         stream.prepare(runner.admitted.outputs, runner.life, result)
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = stream.BatchWriter(runner.admitted.outputs, reader)
-        self._records.declare(runner.job, runner.life, plan, self._wishes.accepted)
+        self._records.declare(runner.job, runner.life, plan, self._options.accepted)
         runner.query = stream.start(
-            runner.job, result, runner.life.location, runner.writer, once=self._wishes.once
+            runner.job, result, runner.life.location, runner.writer, once=self._options.once
         )
         runner.ask_at = 0.0
 
@@ -195,16 +197,16 @@ class Running:
         if isinstance(plan, Unknown):
             self._say(f"{runner.job.name}: not compared with its checkpoint: {plan.reason}")
             return
-        for one in preflight.of_query(runner.job, looked, plan, self._wishes.accepted):
+        for one in preflight.require_safe_query(runner.job, looked, plan, self._options.accepted):
             self._say(f"{runner.job.name}: {one.code}: {one.text}")
 
     def _judge_again(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
         was = runner.plan
         if isinstance(plan, Unknown) or isinstance(was, Unknown) or plan.sources == was.sources:
             return
-        looked = preflight.seen(runner.life.location, self._storage)
+        looked = preflight.observe(runner.life.location, self._storage)
         if looked is not None:
-            preflight.of_restart(runner.job, looked, (was, plan), self._wishes.accepted)
+            preflight.require_safe_restart(runner.job, looked, (was, plan), self._options.accepted)
 
     def _look(self, runner: Runner) -> None:
         if runner.done or runner.query is None:
@@ -229,13 +231,13 @@ class Running:
             self._say(f"{runner.job.name}: done")
             return
         inner = runner.writer.failure if runner.writer is not None else None
-        self._failed(runner, failure.explained(runner.job, error, inner))
+        self._failed(runner, failure.explain(runner.job, error, inner))
 
     def _progressed(self, runner: Runner) -> bool:
         """Tell the last batch, if there was another one since; a restart has then helped."""
         if runner.query is None:
             return False
-        progress, known = batches_run.newest(runner.query, runner.last_batch)
+        progress, known = batches_run.find_newest(runner.query, runner.last_batch)
         runner.last_batch = known
         if progress is None:
             return False
@@ -248,7 +250,7 @@ class Running:
         return True
 
     def _failed(self, runner: Runner, found: Failure) -> None:
-        if not found.curable or runner.restarts >= self._wishes.restarts:
+        if not found.curable or runner.restarts >= self._options.restarts:
             runner.error = found.error
             return
         pause = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2**runner.restarts)
@@ -256,45 +258,45 @@ class Running:
         runner.restart_at = time.monotonic() + pause
         self._say(
             f"{runner.job.name}: {found.error}; restart {runner.restarts} of"
-            f" {self._wishes.restarts} in {pause:.0f} s"
+            f" {self._options.restarts} in {pause:.0f} s"
         )
 
     def _relaunch(self, runner: Runner) -> None:
         try:
             self._launch(runner)
         except Exception as error:  # whatever it is, it is explained and counted
-            self._failed(runner, failure.explained(runner.job, error, None))
+            self._failed(runner, failure.explain(runner.job, error, None))
 
-    def _stop_one(self, runner: Runner, deadline: float) -> None:
+    def _stop_runner(self, runner: Runner, deadline: float) -> None:
         """Stop a query between two batches: when it waits for data, or its next was held back."""
         live = runner.query
         if live is None:
             return
-        _, first = batches_run.newest(live, runner.last_batch)
+        _, first = batches_run.find_newest(live, runner.last_batch)
         while live.isActive and time.monotonic() < deadline and not runner.lost.is_set():
-            moved, first = batches_run.newest(live, first)
+            moved, first = batches_run.find_newest(live, first)
             if moved is not None or not live.status["isTriggerActive"]:
                 break
             time.sleep(_LOOK_SECONDS)
-        _stopped(live)
+        _stop_query(live)
         self._say(f"{runner.job.name}: stopped")
 
     def _fail_lost(self, runner: Runner) -> None:
         if runner.query is not None:
-            _stopped(runner.query)
+            _stop_query(runner.query)
         runner.error = DriverFenced(
             f"expected to hold the lease of job `{runner.job.name}` with epoch"
             f" {runner.life.epoch}, found a higher one: another driver took over",
             hint="let this process end; the job runs elsewhere",
         )
 
-    def _lease_lost(self, lost: Lease) -> None:
+    def _note_lost_lease(self, lost: Lease) -> None:
         for runner in self._runners:
             if runner.job.name == lost.job:
                 runner.lost.set()
 
 
-def _stopped(live: "StreamingQuery") -> None:
+def _stop_query(live: "StreamingQuery") -> None:
     """Stop a query, but do not wait for ever: Spark waits for Python code that it cannot stop."""
     stopper = threading.Thread(target=live.stop, name="holdfast-stop", daemon=True)
     stopper.start()
@@ -302,17 +304,17 @@ def _stopped(live: "StreamingQuery") -> None:
 
 
 def start(
-    pipeline: Declaration, jobs: Sequence[Job], spark: "SparkSession", wishes: Wishes
+    pipeline: Declaration, jobs: Sequence[Job], spark: "SparkSession", wishes: RunOptions
 ) -> Running:
     """Check, take the leases and start the jobs on a session that exists."""
-    return launch(admission.admitted(pipeline, jobs, wishes), spark, wishes)
+    return launch(admission.admit(pipeline, jobs, wishes), spark, wishes)
 
 
 def launch(
-    jobs: Admitted,
+    jobs: Admission,
     spark: "SparkSession",
-    wishes: Wishes,
-    say: Say = _silent,
+    wishes: RunOptions,
+    say: Say = _say_nothing,
     wake: threading.Event | None = None,
 ) -> Running:
     """Steps 4 and 5 of a start; `wake` ends the waiting of a run with `once`."""

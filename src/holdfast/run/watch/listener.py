@@ -25,7 +25,7 @@ from pyspark.sql.streaming.listener import (
 from holdfast.decode import fingerprint as plans
 from holdfast.gather.history import processes
 from holdfast.model import json
-from holdfast.model.batch import Life
+from holdfast.model.batch import Writer
 from holdfast.model.definition import Job, PostgresSink, find_target
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _GIT_SECONDS = 5.0
 _HELD_BACK = "BatchHeldBack"
-_TELLING = (
+_RECORDED_SETTINGS = (
     "spark.databricks.",
     "spark.driver.memory",
     "spark.executor.",
@@ -75,10 +75,10 @@ class Records(StreamingQueryListener):
         self._ended = threading.Condition()
 
     def declare(
-        self, job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]
+        self, job: Job, life: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
     ) -> None:
         """Say what is known of a job beyond what Spark tells; before its query starts."""
-        self._declared[job.name] = _facts(job, life, plan, accepted)
+        self._declared[job.name] = _describe_job(job, life, plan, accepted)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
         """Open the run's records."""
@@ -90,9 +90,9 @@ class Records(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
         """Record a batch, and not that a trigger found nothing to do, as old versions report."""
-        if batches_run.is_run(event.progress.durationMs):
+        if batches_run.has_run(event.progress.durationMs):
             text, run = event.progress.json, str(event.progress.runId)
-            self._add(run, lambda: _progress(text, clock.now_ms()))
+            self._add(run, lambda: _make_progress_event(text, clock.now_ms()))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  Spark's name
         """Nothing to record of a query that has nothing to do."""
@@ -100,7 +100,9 @@ class Records(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  Spark's name
         """Record the end, with the error if there was one."""
         error, run, now = event.exception, str(event.runId), clock.now_ms()
-        self._add(run, lambda: {"event": "terminated", "at_ms": now, "error": _ended_by(error)})
+        self._add(
+            run, lambda: {"event": "terminated", "at_ms": now, "error": _shorten_error(error)}
+        )
         with self._ended:
             self._live.discard(run)
             self._ended.notify_all()
@@ -120,7 +122,7 @@ class Records(StreamingQueryListener):
         self._recorder.submit(task)
 
     def _opened(self, name: str, query: str, run: str, now: int) -> RunLog | None:
-        asked = _asked_of_spark(self._spark, query, with_plan=name not in self._declared)
+        asked = _read_running_query(self._spark, query, with_plan=name not in self._declared)
         location = str(asked.get("location") or "")
         base, _, folder = location.rpartition("/")
         declared = self._declared.get(name, {})
@@ -137,19 +139,21 @@ class Records(StreamingQueryListener):
                 "name": name,
                 "spark_version": self._spark.version,
                 "holdfast_version": VERSION,
-                "host": processes.this_process().host,
-                "pid": processes.this_process().pid,
-                "configuration": _configuration(self._spark),
+                "host": processes.get_current().host,
+                "pid": processes.get_current().pid,
+                "configuration": _read_configuration(self._spark),
                 **asked,
                 **declared,
-                "git_revision": _git_revision(declared.get("declared")),
+                "git_revision": _find_git_revision(declared.get("declared")),
             }
         )
         self._logs[run] = log
         return log
 
 
-def _facts(job: Job, life: Life, plan: Fingerprint | Unknown, accepted: frozenset[str]) -> Event:
+def _describe_job(
+    job: Job, life: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
+) -> Event:
     of_plan: Event = {}
     if not isinstance(plan, Unknown):
         of_plan = {
@@ -191,7 +195,7 @@ def describe_outputs(job: Job) -> list[Json]:
     ]
 
 
-def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
+def _read_running_query(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
     """What only the running query knows: its checkpoint, its sink, its output mode, its plan."""
     found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
     if found is None:
@@ -201,8 +205,8 @@ def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> di
     mode = str(execution.outputMode().toString()).lower()
     plan: dict[str, Json] = {}
     if with_plan:
-        taken = fingerprint.tried(
-            lambda: fingerprint.taken(
+        taken = fingerprint.try_taking(
+            lambda: fingerprint.take_from_plan(
                 execution.analyzedPlan(),
                 spark,
                 sinks=(),
@@ -214,22 +218,22 @@ def _asked_of_spark(spark: "SparkSession", query: str, *, with_plan: bool) -> di
             plan["plan"] = plans.encode(taken)
     return {
         **plan,
-        "location": urls.canonical(root),
+        "location": urls.to_canonical(root),
         "sink": str(execution.sink().toString()),
         "output_mode": mode,
         "sources": [str(execution.sources().apply(i)) for i in range(execution.sources().size())],
     }
 
 
-def _configuration(spark: "SparkSession") -> dict[str, Json]:
+def _read_configuration(spark: "SparkSession") -> dict[str, Json]:
     """The settings of the session, secrets left out."""
     own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
-    kept = {key: value for key, value in own.items() if key.startswith(_TELLING)}
+    kept = {key: value for key, value in own.items() if key.startswith(_RECORDED_SETTINGS)}
     return {**redact.settings(kept)}
 
 
-def _progress(text: str, now: int) -> Event:
-    value = json.mapping(json.parse(text))
+def _make_progress_event(text: str, now: int) -> Event:
+    value = json.as_mapping(json.parse(text))
     sources = value.get("sources")
     operators = value.get("stateOperators")
     return {
@@ -238,13 +242,13 @@ def _progress(text: str, now: int) -> Event:
         "batch": value.get("batchId"),
         "rows": value.get("numInputRows"),
         "duration_ms": value.get("durationMs"),
-        "watermark": json.mapping(value.get("eventTime")).get("watermark"),
+        "watermark": json.as_mapping(value.get("eventTime")).get("watermark"),
         "sources": [
-            _picked(source, "description", "startOffset", "endOffset", "numInputRows")
+            _pick(source, "description", "startOffset", "endOffset", "numInputRows")
             for source in (sources if isinstance(sources, list) else [])
         ],
         "state": [
-            _picked(
+            _pick(
                 operator,
                 "operatorName",
                 "numRowsTotal",
@@ -259,18 +263,18 @@ def _progress(text: str, now: int) -> Event:
     }
 
 
-def _picked(value: Json, *keys: str) -> Json:
-    found = json.mapping(value)
+def _pick(value: Json, *keys: str) -> Json:
+    found = json.as_mapping(value)
     return {key: found[key] for key in keys if key in found}
 
 
-def _ended_by(error: str | None) -> str | None:
+def _shorten_error(error: str | None) -> str | None:
     if error is None or _HELD_BACK in error:
         return None
-    return error_line.shortened(error)
+    return error_line.shorten(error)
 
 
-def _git_revision(declared: Json) -> str | None:
+def _find_git_revision(declared: Json) -> str | None:
     """The revision of the code that declared the job, if it is under git."""
     if not isinstance(declared, str):
         return None

@@ -40,7 +40,7 @@ class RunLog:
 
     def add(self, event: Event) -> None:
         """Take an event into the current segment, without secrets."""
-        line = json.canonical(_without_secrets(event)).encode() + b"\n"
+        line = json.to_canonical(_remove_secrets(event)).encode() + b"\n"
         self._lines.append(line)
         self._size += len(line)
 
@@ -82,19 +82,19 @@ _PLAN = "plan"
 _OFFSETS = ("startOffset", "endOffset")
 
 
-def _without_secrets(event: Event) -> Json:
+def _remove_secrets(event: Event) -> Json:
     """The only way into the records: whoever adds an event need not think of it."""
-    own = {key: _member(key, value) for key, value in event.items() if key != _PLAN}
+    own = {key: _redact_member(key, value) for key, value in event.items() if key != _PLAN}
     return {**own, **{key: value for key, value in event.items() if key == _PLAN}}
 
 
-def _member(name: str, value: Json) -> Json:
+def _redact_member(name: str, value: Json) -> Json:
     if name in _OFFSETS:
-        return value if redact.text(json.canonical(value)) == json.canonical(value) else None
+        return value if redact.text(json.to_canonical(value)) == json.to_canonical(value) else None
     if isinstance(value, Sequence) and not isinstance(value, str) and not redact.is_secret(name):
-        return [_member("", one) for one in value]
+        return [_redact_member("", one) for one in value]
     if isinstance(value, Mapping) and any(key in value for key in _OFFSETS):
-        return {key: _member(key, one) for key, one in value.items()}
+        return {key: _redact_member(key, one) for key, one in value.items()}
     shown = redact.value({name: value})
     return shown[name] if isinstance(shown, Mapping) and name in shown else None
 
@@ -128,21 +128,21 @@ class Recorder:
                 except queue.Empty:
                     break
                 going = task is not None
-                log = _taken(task) if task is not None else None
+                log = _run_task(task) if task is not None else None
                 if log is not None:
                     dirty[id(log)] = log
             for log in dirty.values():
-                _flushed(log)
+                _try_flush(log)
 
 
-def _taken(task: Callable[[], RunLog | None]) -> RunLog | None:
+def _run_task(task: Callable[[], RunLog | None]) -> RunLog | None:
     try:
         return task()
     except Exception:  # a record that cannot be made must stop nothing
         return None
 
 
-def _flushed(log: RunLog) -> None:
+def _try_flush(log: RunLog) -> None:
     try:
         log.flush()
     except StorageUnavailable:

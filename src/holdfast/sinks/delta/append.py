@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import deltalake
 
 from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, Life
+from holdfast.model.batch import Batch, LastWritten, Writer
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import batch_size, contract, spark_failure
 from holdfast.sinks.contract import Decision
@@ -57,7 +57,7 @@ class DeltaAppendSink:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
         self._ledgered.require_fit(schema, evolve=self._sink.evolve)
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit.
 
         What a write would refuse about the columns is refused here, before a batch is planned.

@@ -54,7 +54,7 @@ def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") ->
     from pyspark.sql.types import StructField
 
     tables.require_exclusive_commits(place, spark)
-    url = urls.for_spark(place.path)
+    url = urls.to_spark_url(place.path)
     empty = tables.no_rows(spark, place)
     parsed = [StructField.fromJson(json.loads(field)) for field in fields]
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in parsed]

@@ -155,7 +155,7 @@ def _require_same_table(  # type: ignore[no-untyped-def]
 def delta_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Return Delta's own handle of the table, a Java object."""
     classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
-    return classes.DeltaLog.forTable(spark._jsparkSession, urls.for_spark(path))  # noqa: SLF001
+    return classes.DeltaLog.forTable(spark._jsparkSession, urls.to_spark_url(path))  # noqa: SLF001
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import deltalake
 
 from holdfast.errors import SinkBehind
 from holdfast.model import advice
-from holdfast.model.batch import LastWritten, Life, Nothing, Written
+from holdfast.model.batch import LastWritten, NothingWritten, Writer, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.sinks import contract
@@ -41,7 +41,7 @@ _GONE = Unknown(reason=ledger.CLEANED)
 def fence(
     place: Place,
     store: Folder,
-    life: Life,
+    life: Writer,
     app_id: str,
     schema: "StructType",
     spark: "SparkSession",
@@ -67,12 +67,12 @@ def fence(
     raise contract.contended(place.path)
 
 
-def _require_rows_kept(place: Place, last: LastWritten, life: Life) -> None:
+def _require_rows_kept(place: Place, last: LastWritten, life: Writer) -> None:
     """Raise if somebody restored the table since its last batch, and nobody accepted that.
 
     The fence is a commit after the restore: later starts would take the restore for history.
     """
-    if isinstance(last, Written) and last.taken_back and life.gap_before is None:
+    if isinstance(last, WrittenBatch) and last.taken_back and life.gap_before is None:
         raise SinkBehind(
             f"Cannot start job `{life.job}`: the Delta table `{place.path}` was restored to an"
             f" earlier version after batch {last.batch} was written",
@@ -80,7 +80,9 @@ def _require_rows_kept(place: Place, last: LastWritten, life: Life) -> None:
         )
 
 
-def _stands(table: deltalake.DeltaTable, app_id: str, last: Written | Nothing, life: Life) -> bool:
+def _stands(
+    table: deltalake.DeltaTable, app_id: str, last: WrittenBatch | NothingWritten, life: Writer
+) -> bool:
     """Whether this driver's fence is there, and carries on the last batch; raises if a newer is."""
     if _is_ours(last, life):
         return ledger.standing(table, app_id).batch == _batch(last)
@@ -89,17 +91,21 @@ def _stands(table: deltalake.DeltaTable, app_id: str, last: Written | Nothing, l
     return False
 
 
-def _is_ours(last: Written | Nothing, life: Life) -> bool:
+def _is_ours(last: WrittenBatch | NothingWritten, life: Writer) -> bool:
     """Whether this very driver has fenced the table: another base may have the same epoch."""
     return last.epoch == life.epoch and last.location in (life.location, _GONE)
 
 
 def _batch(last: LastWritten) -> BatchId | None:
-    return last.batch if isinstance(last, Written) else None
+    return last.batch if isinstance(last, WrittenBatch) else None
 
 
 def _commit_at_end(
-    store: Folder, table: deltalake.DeltaTable, life: Life, app_id: str, last: Written | Nothing
+    store: Folder,
+    table: deltalake.DeltaTable,
+    life: Writer,
+    app_id: str,
+    last: WrittenBatch | NothingWritten,
 ) -> bool:
     """Create the first log entry that is free; False if the table has to be opened anew."""
     partition_by = tuple(table.metadata().partition_columns)
@@ -120,7 +126,9 @@ def _commit_at_end(
     return False
 
 
-def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothing | Unknown:
+def _moved(
+    last: WrittenBatch | NothingWritten, data: bytes, app_id: str
+) -> WrittenBatch | NothingWritten | Unknown:
     """What the table holds for the job after one more commit."""
     for line in data.splitlines():
         action = json.loads(line) if line else {}
@@ -133,7 +141,7 @@ def _moved(last: Written | Nothing, data: bytes, app_id: str) -> Written | Nothi
 
 
 def _commit_by_spark(
-    place: Place, life: Life, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
+    place: Place, life: Writer, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
 ) -> None:
     from pyspark.errors import PySparkException
 
@@ -146,7 +154,7 @@ def _commit_by_spark(
             .option("txnAppId", app_id)
             .option("txnVersion", ledger.pack(life.epoch, _batch(last)))
             .option("userMetadata", said)
-            .save(urls.for_spark(place.path))
+            .save(urls.to_spark_url(place.path))
         )
     except PySparkException as error:
         if "DELTA_CONCURRENT" not in str(error):

@@ -21,7 +21,14 @@ from dataclasses import replace
 import deltalake
 
 from holdfast.model import ends, json
-from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing, Written
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    NothingWritten,
+    SinkPosition,
+    Writer,
+    WrittenBatch,
+)
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.model.json import Json
@@ -53,48 +60,48 @@ def of_batch(batch: Batch, app_id: str, *, decided_on: int | None = None) -> str
     the version on which the driver decided to write.
     """
     said = _said(batch.life, app_id, batch.id, batch.digest)
-    return json.canonical({**said, "offsets": batch.offsets, **_seen(decided_on)})
+    return json.to_canonical({**said, "offsets": batch.offsets, **_seen(decided_on)})
 
 
-def of_start(life: Life, app_id: str, last: LastWritten, *, decided_on: int | None = None) -> str:
+def of_start(life: Writer, app_id: str, last: LastWritten, *, decided_on: int | None = None) -> str:
     """What the commit of a driver's start says: the new epoch, and the last batch carried on."""
     seen = _seen(decided_on)
-    if not isinstance(last, Written):
-        return json.canonical({**_said(life, app_id, None, None), "offsets": None, **seen})
+    if not isinstance(last, WrittenBatch):
+        return json.to_canonical({**_said(life, app_id, None, None), "offsets": None, **seen})
     digest = None if isinstance(last.digest, Unknown) else last.digest
     carried = None if isinstance(last.offsets, Unknown) else last.offsets
     said = _said(life, app_id, last.batch, digest)
-    return json.canonical({**said, "offsets": None, "carried": carried, **seen})
+    return json.to_canonical({**said, "offsets": None, "carried": carried, **seen})
 
 
 def _seen(decided_on: int | None) -> Mapping[str, Json]:
     return {} if decided_on is None else {_DECIDED_ON: decided_on}
 
 
-def standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
+def standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands with the job, without where its last batch ended: constant work."""
     version = table.transaction_version(app_id)
     if version is not None:
         epoch, batch = unpack(version)
-        return Standing(epoch=epoch, batch=batch)
+        return SinkPosition(epoch=epoch, batch=batch)
     if _EXPIRY in table.metadata().configuration:
         return _in_history(table, app_id)
-    return Standing(epoch=Epoch(0), batch=None)
+    return SinkPosition(epoch=Epoch(0), batch=None)
 
 
-def whole_standing(table: deltalake.DeltaTable, app_id: str) -> Standing:
+def whole_standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands with the job, and where its last batch ended; reads its history."""
     now = standing(table, app_id)
     if now.batch is None:
         return now
-    return replace(now, ended=ends.read_ranges(find_offsets(table, app_id, now.batch)))
+    return replace(now, ended=ends.read_ends(find_offsets(table, app_id, now.batch)))
 
 
-def _in_history(table: deltalake.DeltaTable, app_id: str) -> Standing:
+def _in_history(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands by what its commits say: readers forget transactions that expired."""
     entry = next(_entries(table, app_id), {})
     epoch, batch = entry.get("epoch"), entry.get("batch")
-    return Standing(
+    return SinkPosition(
         epoch=Epoch(epoch if isinstance(epoch, int) else 0),
         batch=BatchId(batch) if isinstance(batch, int) else None,
     )
@@ -104,14 +111,14 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
     """What the table holds for the job, as evidence; reads the tail of its history."""
     now = standing(table, app_id)
     if now.epoch == 0:
-        return Nothing(epoch=now.epoch, location=Unknown(reason="no driver has been there"))
+        return NothingWritten(epoch=now.epoch, location=Unknown(reason="no driver has been there"))
     entry = next(_entries(table, app_id), {})
     said = entry.get("location")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
     batch = _furthest(table, app_id, now.batch)
     if batch is None:
-        return Nothing(epoch=now.epoch, location=location)
-    return Written(
+        return NothingWritten(epoch=now.epoch, location=location)
+    return WrittenBatch(
         epoch=now.epoch,
         batch=batch,
         digest=recall(table, app_id, batch),
@@ -138,19 +145,19 @@ def _furthest(table: deltalake.DeltaTable, app_id: str, carried: BatchId | None)
     return carried
 
 
-def last_in_commit(data: bytes, app_id: str, transaction: int) -> Written | Nothing:
+def last_in_commit(data: bytes, app_id: str, transaction: int) -> WrittenBatch | NothingWritten:
     """What the table holds for the job, from the log entry that last moved its ledger."""
     epoch, batch = unpack(transaction)
-    infos = (json.mapping(json.parse(line.decode())) for line in data.splitlines() if line)
-    infos = (json.mapping(info.get("commitInfo")) for info in infos)
+    infos = (json.as_mapping(json.parse(line.decode())) for line in data.splitlines() if line)
+    infos = (json.as_mapping(info.get("commitInfo")) for info in infos)
     entry: Mapping[str, Json] = next(
         (e for e in map(entry_of, infos) if e.get("ledger") == app_id), {}
     )
     said, digest = entry.get("location"), entry.get("digest")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
     if batch is None:
-        return Nothing(epoch=epoch, location=location)
-    return Written(
+        return NothingWritten(epoch=epoch, location=location)
+    return WrittenBatch(
         epoch=epoch,
         batch=batch,
         digest=Digest(digest) if isinstance(digest, str) else Unknown(reason="it says none"),
@@ -240,13 +247,13 @@ def entry_of(commit: Mapping[str, object]) -> Mapping[str, Json]:
     if not isinstance(text, str):
         return {}
     try:
-        return json.mapping(json.parse(text))
+        return json.as_mapping(json.parse(text))
     except (ValueError, RecursionError):
         return {}
 
 
 def _said(
-    life: Life, app_id: str, batch: BatchId | None, digest: Digest | None
+    life: Writer, app_id: str, batch: BatchId | None, digest: Digest | None
 ) -> Mapping[str, Json]:
     return {
         "ledger": app_id,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import deltalake
 
 from holdfast.errors import SinkContended, SinkRefused
-from holdfast.model.batch import Batch, LastWritten, Life, Nothing, Standing
+from holdfast.model.batch import Batch, LastWritten, NothingWritten, SinkPosition, Writer
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
@@ -59,7 +59,7 @@ class LedgeredTable:
         """What the table holds for the job, from its transaction log."""
         table = self.place.open()
         if table is None:
-            return Nothing(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
+            return NothingWritten(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
         return ledger.last_written(table, self.app_id)
 
     def require_fit(self, rows: "StructType", *, evolve: bool) -> None:
@@ -73,7 +73,7 @@ class LedgeredTable:
         schema.fitting(known, there, self.place.path)
         schema.require_not_null(rows, there, self.place.path)
 
-    def prepare(self, life: Life, rows: "StructType", spark: "SparkSession") -> None:
+    def prepare(self, life: Writer, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         by_spark = log_store.commits_elsewhere(self.place.path, spark)
         self.place = dataclasses.replace(self.place, by_spark=by_spark)
@@ -92,7 +92,7 @@ class LedgeredTable:
             )
         return table
 
-    def decide(self, standing: Standing, batch: Batch) -> Decision:
+    def decide(self, standing: SinkPosition, batch: Batch) -> Decision:
         """Whether the batch is to be written; raises where it must not be."""
         return contract.decide(batch, standing, self._recall)
 
@@ -138,7 +138,7 @@ class LedgeredTable:
         check the older driver would then mark the batch as done in the checkpoint.
         """
         standing = self.log.head().standing
-        if standing != Standing(epoch=batch.life.epoch, batch=batch.id):
+        if standing != SinkPosition(epoch=batch.life.epoch, batch=batch.id):
             raise contract.fenced(batch.life, standing.epoch)
         return Decision.WRITE
 

@@ -19,7 +19,7 @@ import deltalake
 
 from holdfast.errors import SinkBehind, SinkRefused, StorageUnavailable
 from holdfast.model import advice, ends
-from holdfast.model.batch import Batch, Ends, Standing
+from holdfast.model.batch import Batch, EndOffsets, SinkPosition
 from holdfast.model.fact import Unknown
 from holdfast.model.json import Json
 from holdfast.model.version import VERSION
@@ -41,7 +41,7 @@ class Head:
     """
 
     version: int
-    standing: Standing
+    standing: SinkPosition
     table: deltalake.DeltaTable
     native: bool
     partition_by: tuple[str, ...]
@@ -118,8 +118,8 @@ class LogTail:
         self._end = text[-_END_BYTES:]
         self._head = Head(
             version=head.version + 1,
-            standing=Standing(
-                epoch=batch.life.epoch, batch=batch.id, ended=ends.read_ranges(batch.offsets)
+            standing=SinkPosition(
+                epoch=batch.life.epoch, batch=batch.id, ended=ends.read_ends(batch.offsets)
             ),
             table=head.table,
             native=head.native,
@@ -172,7 +172,7 @@ class LogTail:
                 raise self._restored()
             if action.get("txn", {}).get("appId") == self._app_id:
                 epoch, batch = ledger.unpack(action["txn"]["version"])
-                standing = Standing(epoch=epoch, batch=batch)
+                standing = SinkPosition(epoch=epoch, batch=batch)
         if standing is not head.standing:
             standing = replace(standing, ended=_ended(standing, said or {}, head.standing))
         return Head(
@@ -202,14 +202,16 @@ class LogTail:
         )
 
 
-def _ended(now: Standing, said: Mapping[str, Json], before: Standing) -> Ends | Unknown:
+def _ended(
+    now: SinkPosition, said: Mapping[str, Json], before: SinkPosition
+) -> EndOffsets | Unknown:
     """Where the last batch ended, after a commit that moved the ledger.
 
     The start of a driver of an earlier version carries the batch on, and not where it ended.
     """
     if now.batch is None:
         return {}
-    ended = ends.read_ranges(ledger.offsets_said(said, now.batch))
+    ended = ends.read_ends(ledger.offsets_said(said, now.batch))
     return before.ended if isinstance(ended, Unknown) and now.batch == before.batch else ended
 
 

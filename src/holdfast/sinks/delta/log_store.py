@@ -31,7 +31,7 @@ def commits_elsewhere(path: str, spark: "SparkSession") -> bool:
 
     Raises where Spark's own writer would not see them either.
     """
-    scheme = urls.scheme(urls.for_spark(path))
+    scheme = urls.get_scheme(urls.to_spark_url(path))
     chosen = _find(spark, "class") or _find(spark, f"{scheme}.impl")
     if chosen is not None:
         return not _is_visible(chosen, scheme)

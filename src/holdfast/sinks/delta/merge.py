@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.errors import SinkRefused
-from holdfast.model.batch import Batch, LastWritten, Life, Standing
+from holdfast.model.batch import Batch, LastWritten, SinkPosition, Writer
 from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import batch_size, caching, contract
 from holdfast.sinks.batch_size import BatchSize, Verdict
@@ -63,7 +63,7 @@ class DeltaMergeSink:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
         self._require_rows(schema, self._ledgered.place.open())
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit.
 
         What a write would refuse about the columns is refused here, before a batch is planned.
@@ -171,7 +171,7 @@ class DeltaMergeSink:
     def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
         """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""
         head = self._ledgered.log.head()
-        if head.standing == Standing(epoch=batch.life.epoch, batch=batch.id):
+        if head.standing == SinkPosition(epoch=batch.life.epoch, batch=batch.id):
             self._ledgered.checkpoint_log(table.version(), head.table)
             return Decision.WRITE
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:

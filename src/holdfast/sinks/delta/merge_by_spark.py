@@ -134,7 +134,7 @@ def _clone(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSessio
 
     # Without a log of its own Delta takes the folder for a partition of the table.
     ledgered.store.write(f"{folder}/_delta_log/{_PLACEHOLDER}", b"holdfast\n")
-    table = urls.for_spark(ledgered.place.path).rstrip("/")
+    table = urls.to_spark_url(ledgered.place.path).rstrip("/")
     try:
         spark.sql(
             f"CREATE TABLE delta.`{table}/{folder}` SHALLOW CLONE delta.`{table}`"
@@ -212,7 +212,7 @@ def _paths_in_table(
     jvm = spark._jvm  # noqa: SLF001  the only way to the table as its log has it
     assert jvm is not None  # noqa: S101  a session that runs has one
     delta = jvm.org.apache.spark.sql.delta.DeltaLog
-    own = delta.forTable(spark._jsparkSession, urls.for_spark(ledgered.place.path))  # noqa: SLF001
+    own = delta.forTable(spark._jsparkSession, urls.to_spark_url(ledgered.place.path))  # noqa: SLF001
     root = unquote(own.dataPath().toUri().toString()).rstrip("/")
     files = DataFrame(own.unsafeVolatileSnapshot().allFiles().toDF(), spark)
     last = F.element_at(F.split(F.col("path"), "/"), -1)
@@ -255,7 +255,7 @@ def _execute(spark: "SparkSession", path: str, rows: "DataFrame", rule: Rule) ->
     condition = " AND ".join(f"s.`{key}` <=> t.`{key}`" for key in rule.keys)
     try:
         chosen = newest.choose_by_executors(rows, rule).alias("s")
-        target = DeltaTable.forPath(spark, urls.for_spark(path)).alias("t")
+        target = DeltaTable.forPath(spark, urls.to_spark_url(path)).alias("t")
         merging = target.merge(chosen, condition)
         updating = (
             merging.whenMatchedUpdate(newer, columns)

@@ -20,7 +20,7 @@ from deltalake.exceptions import (
 )
 
 from holdfast.errors import SinkRefused, StorageUnavailable
-from holdfast.model.batch import Life, Nothing
+from holdfast.model.batch import NothingWritten, Writer
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import Epoch
 from holdfast.sinks.delta import ledger, log_store
@@ -133,7 +133,7 @@ class Place:
         for pause in (*_PAUSES, None):
             try:
                 return deltalake.DeltaTable(
-                    urls.for_rust(self.path), storage_options=dict(self.options) or None
+                    urls.to_rust_url(self.path), storage_options=dict(self.options) or None
                 )
             except TableNotFoundError:
                 return None
@@ -143,11 +143,11 @@ class Place:
                 time.sleep(pause)
         return None
 
-    def create(self, life: Life, app_id: str, schema: "StructType") -> None:
+    def create(self, life: Writer, app_id: str, schema: "StructType") -> None:
         """Create the table with the ledger in its first commit."""
         try:
             deltalake.DeltaTable.create(
-                urls.for_rust(self.path),
+                urls.to_rust_url(self.path),
                 deltalake.Schema.from_json(json.dumps(as_nullable(schema.jsonValue()))),
                 partition_by=list(self.partition_by),
                 configuration=dict(self.properties),
@@ -170,7 +170,7 @@ class Place:
         nullable = json.loads(json.dumps(as_nullable(schema.jsonValue())))
         builder = (
             DeltaTable.createIfNotExists(spark)
-            .location(urls.for_spark(self.path).replace("file:///", "file:/"))
+            .location(urls.to_spark_url(self.path).replace("file:///", "file:/"))
             .addColumns(StructType.fromJson(nullable))
             .partitionedBy(*self.partition_by)
         )
@@ -192,7 +192,7 @@ class Place:
         )
 
 
-_NOTHING = Nothing(epoch=Epoch(0), location=Unknown(reason="the table is new"))
+_NOTHING = NothingWritten(epoch=Epoch(0), location=Unknown(reason="the table is new"))
 
 
 def as_nullable(kind: object) -> object:
@@ -252,7 +252,7 @@ def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
         for field in fields
         if not any(key.startswith("delta.identity.") for key in field["metadata"])
     ]
-    return spark.read.format("delta").load(urls.for_spark(place.path)).select(*given).limit(0)
+    return spark.read.format("delta").load(urls.to_spark_url(place.path)).select(*given).limit(0)
 
 
 def native_append(table: deltalake.DeltaTable) -> bool:

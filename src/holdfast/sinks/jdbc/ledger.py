@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from holdfast.model import ends, json
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Standing, Written
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    LedgerKey,
+    NothingWritten,
+    SinkPosition,
+    Writer,
+    WrittenBatch,
+)
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
@@ -26,7 +34,9 @@ if TYPE_CHECKING:
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
-_NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
+_NO_ROW = NothingWritten(
+    epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
+)
 
 
 class Ledger:
@@ -63,8 +73,8 @@ class Ledger:
         epoch, location, batch, digest, table, ranges = rows[0]
         # A table that was dropped holds nothing, whatever is noted of it.
         if batch is None or not there:
-            return Nothing(epoch=Epoch(int(epoch or 0)), location=str(location))
-        return Written(
+            return NothingWritten(epoch=Epoch(int(epoch or 0)), location=str(location))
+        return WrittenBatch(
             epoch=Epoch(int(epoch or 0)),
             batch=BatchId(int(batch)),
             digest=Digest(str(digest)),
@@ -73,7 +83,7 @@ class Ledger:
             offsets=_parse(ranges),
         )
 
-    def forget(self, connection: Connection, life: Life) -> None:
+    def forget(self, connection: Connection, life: Writer) -> None:
         """Where the table is missing, before it is made: the new one holds no batch of the old.
 
         An older driver that comes late must not forget what a newer one has written since, nor make
@@ -90,7 +100,7 @@ class Ledger:
         older = f"{self._ours} AND {q('epoch')} <= ?"
         connection.execute(f"UPDATE {self._ledger} SET {nothing} {older}", *self._key, life.epoch)
 
-    def fence(self, connection: Connection, life: Life) -> None:
+    def fence(self, connection: Connection, life: Writer) -> None:
         """Put this driver's epoch, so that no older one can write any more."""
         if not connection.execute(self._look(lock=False), *self._key):
             self._begin(connection)
@@ -105,16 +115,16 @@ class Ledger:
                 *self._key,
             )
 
-    def standing(self, connection: Connection, *, lock: bool) -> Standing:
+    def standing(self, connection: Connection, *, lock: bool) -> SinkPosition:
         """Where the sink stands; with `lock`, it stays so until the transaction ends."""
         rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
         if not rows:
-            return Standing(epoch=Epoch(0), batch=None)
+            return SinkPosition(epoch=Epoch(0), batch=None)
         epoch, _, batch, _, _, ranges = rows[0]
-        return Standing(
+        return SinkPosition(
             epoch=Epoch(int(epoch or 0)),
             batch=None if batch is None else BatchId(int(batch)),
-            ended=ends.read_ranges(_parse(ranges)),
+            ended=ends.read_ends(_parse(ranges)),
         )
 
     def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
@@ -131,7 +141,7 @@ class Ledger:
 
     def record(self, connection: Connection, batch: Batch, rows: int) -> None:
         """Inside the transaction that writes the rows: note the batch."""
-        q, offsets = self._dialect.quoted, json.canonical(batch.offsets)
+        q, offsets = self._dialect.quoted, json.to_canonical(batch.offsets)
         value = self._dialect.json_value
         connection.execute(
             f"DELETE FROM {self._history} {self._ours} AND ({q('batch')} <= ? OR {q('batch')} = ?)",
@@ -199,7 +209,7 @@ class Ledger:
         )
 
 
-def _require_newest(row: Sequence[Value], life: Life) -> None:
+def _require_newest(row: Sequence[Value], life: Writer) -> None:
     """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
     epoch, location = Epoch(int(row[0] or 0)), row[1]
     if epoch > life.epoch or (epoch == life.epoch and location != life.location):

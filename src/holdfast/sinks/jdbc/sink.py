@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from holdfast.errors import SchemaMismatch, SinkRefused, SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import JdbcAppend, JdbcUpsert
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import Epoch
@@ -94,7 +94,7 @@ class JdbcSink:
             if connection.columns(self._table) is not None:
                 self._fit(connection, schema)
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:
         """Make what is missing, check the columns, fence older drivers, drop what they left."""
         self._close()
         connection = self._connected(spark, life.epoch)
@@ -293,7 +293,7 @@ class JdbcSink:
             batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
         )
 
-    def _fence(self, connection: Connection, life: Life) -> None:
+    def _fence(self, connection: Connection, life: Writer) -> None:
         """Put this driver's epoch; end older drivers that hang in their transactions."""
         self._dialect.limit_locks(connection, _LOCK_SECONDS)
         for _ in range(_ATTEMPTS):

@@ -6,7 +6,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
@@ -35,7 +35,7 @@ class PostgresAppendSink:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
         self._table.require_fit(schema)
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  Delta's sinks need it
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  Delta's sinks need it
         """Create the table and the ledger if there are none, and fence older drivers."""
         self._table.prepare(life, schema)
 

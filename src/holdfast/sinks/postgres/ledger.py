@@ -21,7 +21,15 @@ from psycopg import sql
 
 from holdfast.errors import SinkBehind
 from holdfast.model import ends, json
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life, Nothing, Standing, Written
+from holdfast.model.batch import (
+    Batch,
+    LastWritten,
+    LedgerKey,
+    NothingWritten,
+    SinkPosition,
+    Writer,
+    WrittenBatch,
+)
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
@@ -29,7 +37,9 @@ from holdfast.sinks import contract
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
 _NO_OFFSETS = "the ledger has no offsets of the batch"
-_NO_ROW = Nothing(epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet"))
+_NO_ROW = NothingWritten(
+    epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
+)
 _CREATE = (
     """CREATE TABLE IF NOT EXISTS {ledger} (
         job text, generation bigint, output text,
@@ -107,8 +117,8 @@ class Ledger:
         epoch, location, batch, digest, recorded, now, ranges = row
         # A table that was dropped holds nothing, whatever is noted of it.
         if batch is None or not now.partition("/")[2]:
-            return Nothing(epoch=Epoch(epoch), location=location)
-        return Written(
+            return NothingWritten(epoch=Epoch(epoch), location=location)
+        return WrittenBatch(
             epoch=Epoch(epoch),
             batch=BatchId(batch),
             digest=Digest(digest),
@@ -117,7 +127,7 @@ class Ledger:
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
-    def forget(self, connection: psycopg.Connection, life: Life) -> None:
+    def forget(self, connection: psycopg.Connection, life: Writer) -> None:
         """Inside the transaction that makes the table: it holds no batch of the one before it.
 
         An older driver that comes late must not forget what a newer one has written since: raises
@@ -129,7 +139,7 @@ class Ledger:
         for statement in _FORGET:
             self._execute(connection, statement)
 
-    def fence(self, connection: psycopg.Connection, life: Life) -> None:
+    def fence(self, connection: psycopg.Connection, life: Writer) -> None:
         """Inside a transaction: put this driver's epoch, so that no older one can write."""
         who: dict[str, str | int] = {"epoch": life.epoch, "location": life.location}
         self._execute(connection, _FIRST, who)
@@ -138,21 +148,21 @@ class Ledger:
             _require_newest(row, life)
         self._execute(connection, _TAKE_OVER, who)
 
-    def standing(self, connection: psycopg.Connection, *, lock: bool) -> Standing:
+    def standing(self, connection: psycopg.Connection, *, lock: bool) -> SinkPosition:
         """Where the sink stands; with `lock`, it stays so until the transaction ends."""
         row = self._row(connection, _LOCK if lock else _LOOK)
         if row is None:
-            return Standing(epoch=Epoch(0), batch=None)
+            return SinkPosition(epoch=Epoch(0), batch=None)
         if _replaced(row[4], row[5]):
             raise SinkBehind(
                 f"expected the table {self._values['table']} that job `{self._values['job']}` wrote"
                 " to, found another one by its name: it was dropped or replaced while the job ran",
                 hint="put the table back, then start again",
             )
-        return Standing(
+        return SinkPosition(
             epoch=Epoch(row[0]),
             batch=None if row[2] is None else BatchId(row[2]),
-            ended=ends.read_ranges(row[6]),
+            ended=ends.read_ends(row[6]),
         )
 
     def recall(self, connection: psycopg.Connection, batch: BatchId) -> Digest | Unknown:
@@ -168,7 +178,7 @@ class Ledger:
             "epoch": batch.life.epoch,
             "batch": batch.id,
             "digest": batch.digest,
-            "offsets": json.canonical(batch.offsets),
+            "offsets": json.to_canonical(batch.offsets),
             "rows": rows,
             "oldest": batch.id - KEPT,
         }
@@ -201,7 +211,7 @@ def _among_values(name: sql.Identifier) -> sql.SQL:
     return sql.SQL(name.as_string().replace("%", "%%"))
 
 
-def _require_newest(row: psycopg.rows.TupleRow, life: Life) -> None:
+def _require_newest(row: psycopg.rows.TupleRow, life: Writer) -> None:
     """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
     if row[0] > life.epoch or (row[0] == life.epoch and row[1] != life.location):
         raise contract.fenced(life, Epoch(row[0]))

@@ -39,7 +39,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SinkUnavailable
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.sinks import contract, pg_catalog
 from holdfast.sinks.batch_size import BatchSize
@@ -138,7 +138,7 @@ class LedgeredTable:
             if found:
                 self._rows.fitting(connection, schema, found)
 
-    def prepare(self, life: Life, schema: "StructType") -> None:
+    def prepare(self, life: Writer, schema: "StructType") -> None:
         """Make what is missing, check the columns, fence older drivers, sweep what they left."""
         self.close()
         connection = self._connected(life)
@@ -270,7 +270,7 @@ class LedgeredTable:
         if refusal is not None:
             raise refusal
 
-    def _fence(self, connection: psycopg.Connection, life: Life) -> None:
+    def _fence(self, connection: psycopg.Connection, life: Writer) -> None:
         for _ in range(_ATTEMPTS):
             try:
                 with connection.transaction():
@@ -312,7 +312,7 @@ class LedgeredTable:
             columns=columns,
         )
 
-    def _connected(self, life: Life) -> psycopg.Connection:
+    def _connected(self, life: Writer) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._ending()
             self._connection = self._server.connect(f"{self._prefix}{life.epoch}")

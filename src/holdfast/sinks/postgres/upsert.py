@@ -24,7 +24,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SchemaMismatch, SinkRefused
-from holdfast.model.batch import Batch, LastWritten, LedgerKey, Life
+from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import PostgresUpsert
 from holdfast.sinks import pg_catalog
 from holdfast.sinks.contract import Decision
@@ -65,7 +65,7 @@ class PostgresUpsertSink:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
         self._table.require_fit(schema)
 
-    def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  Delta's sinks need it
+    def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  Delta's sinks need it
         """Create the table and the ledger if there are none, and fence older drivers."""
         sink = self._sink
         for column in (*sink.keys, *(c for c in (sink.newest, sink.deleted) if c)):

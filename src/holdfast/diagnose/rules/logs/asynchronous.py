@@ -6,13 +6,13 @@ latest offset entries to follow one another.
 
 from collections.abc import Iterator
 
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import within
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import spans_contain
 
 _FEWEST_GAPS = 2
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Gaps of the same places in both logs, and a start that does not allow for them."""
     batches = seen.evidence.batches
     offsets = [span.last for span in batches.offset_spans[:-1]]
@@ -21,7 +21,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     planned, how = batches.last_planned, seen.restart.starting
     if len(shared) < _FEWEST_GAPS or how.asynchronous or how.continuous or planned is None:
         return
-    if within(batches.offset_spans, planned - 1):
+    if spans_contain(batches.offset_spans, planned - 1):
         return
     yield Finding(
         code=Code.ASYNC_TURNED_OFF,

@@ -8,10 +8,10 @@ does not.
 from collections.abc import Iterator
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Checksums in the place of what the next batches write."""
     batch = seen.restart.batch
     for path in seen.evidence.leftover_checksums:

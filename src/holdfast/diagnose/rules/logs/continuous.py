@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import continuous, restart, start_errors
 
 _SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The mode that it was written in, which no start has to keep."""
     if not seen.restart.starting.continuous:
         return
@@ -22,7 +22,8 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         code=Code.CONTINUOUS_MODE,
         severity=Severity.NOTE,
         text="Continuous mode wrote the offset log, and the prediction is of a start in that mode;"
-        f" a start with another trigger begins at the latest offset entry: it {_otherwise(seen)}.",
+        f" a start with another trigger begins at the latest offset entry: it"
+        f" {_describe_other_trigger(seen)}.",
         clues=(
             Clue(
                 file=f"offsets/{seen.evidence.batches.last_planned}",
@@ -30,7 +31,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 found="an empty second line",
             ),
         ),
-        remedies=("keep the trigger", _before_a_change(seen)),
+        remedies=("keep the trigger", _advise_before_change(seen)),
     )
     yield NotAssessed(
         question="what a start in continuous mode does with damaged files",
@@ -38,10 +39,10 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     )
 
 
-def _before_a_change(seen: Seen) -> str:
+def _advise_before_change(seen: RuleInput) -> str:
     """Only of a source that writes the same offsets in both modes, as Kafka does."""
     pending, committed = seen.evidence.batches.pending, seen.evidence.batches.last_committed
-    steps = [f"put away {continuous.entries(pending[0], pending[-1])}"] if pending else []
+    steps = [f"put away {continuous.name_entries(pending[0], pending[-1])}"] if pending else []
     if committed is not None and seen.restart.starting.spark >= start_errors.NEEDS_SETTINGS:
         steps.append(
             f"give `offsets/{committed}` the second line `{_SETTINGS}` and remove its hidden `.crc`"
@@ -52,10 +53,10 @@ def _before_a_change(seen: Seen) -> str:
     return f"or, if the source is Kafka, {' and '.join(steps)} before it is changed{reads}"
 
 
-def _otherwise(seen: Seen) -> str:
+def _describe_other_trigger(seen: RuleInput) -> str:
     """What a start with another trigger does."""
     how = replace(seen.restart.starting, continuous=False)
-    other = restart.predicted(seen.evidence, how)
+    other = restart.predict(seen.evidence, how)
     if other.error is not None:
         return f"fails, as {other.error.reason}"
     if isinstance(other.batch, Unknown):

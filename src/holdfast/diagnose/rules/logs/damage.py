@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from holdfast.model import advice
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import BatchId, within
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import BatchId, spans_contain
 from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import start_errors, unread_files
@@ -20,21 +20,21 @@ _MOST_TOLD = 8
 _READS_ANY = SparkVersion(4, 2)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Damaged entries of the two logs, entries of a later Spark, and files that stay unread."""
     evidence = seen.evidence
     continuous = seen.restart.starting.continuous
-    needed = set(unread_files.read_at_start(evidence, continuous=continuous))
-    yield from _hidden(evidence)
+    needed = set(unread_files.list_read_at_start(evidence, continuous=continuous))
+    yield from _list_hidden(evidence)
     if not continuous:
-        yield from _bare(seen)
+        yield from _find_bare_entry(seen)
     for file in evidence.unreadable:
-        if file.unseen:
+        if file.is_unread:
             continue
         if file.path in needed:
-            yield _blocks(file, evidence, continuous=continuous)
+            yield _make_blocking_finding(file, evidence, continuous=continuous)
         elif file.path.startswith(("offsets/", "commits/")):
-            yield _older(file)
+            yield _make_older_finding(file)
         elif not file.path.startswith(("metadata", "sources/", "state/")):
             yield NotAssessed(question=f"what `{file.path}` says", reason=file.reason)
     if evidence.unreadable_more:
@@ -42,13 +42,13 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             question="every file",
             reason=f"{evidence.unreadable_more:,} more files or folders cannot be read",
         )
-    yield from _later_versions(seen)
+    yield from _find_later_versions(seen)
 
 
-def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
+def _list_hidden(evidence: Evidence) -> Iterator[NotAssessed]:
     """What was not looked at, the files that a start reads first."""
-    others = [one for one in evidence.unreadable if one.unseen]
-    told = dict.fromkeys((*unread_files.files(evidence), *others))
+    others = [one for one in evidence.unreadable if one.is_unread]
+    told = dict.fromkeys((*unread_files.find(evidence), *others))
     for file in list(told)[:_MOST_TOLD]:
         yield NotAssessed(question=f"what `{file.path}` says", reason=file.told)
     if len(told) > _MOST_TOLD:
@@ -56,14 +56,14 @@ def _hidden(evidence: Evidence) -> Iterator[NotAssessed]:
         yield NotAssessed(question="every file", reason=reason)
 
 
-def _bare(seen: Seen) -> Iterator[Finding]:
+def _find_bare_entry(seen: RuleInput) -> Iterator[Finding]:
     """The latest offset entry has lost its second line, or continuous mode wrote it."""
     evidence, planned = seen.evidence, seen.evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(planned)
     spark = seen.restart.starting.spark
     if planned is None or entry is None or not entry.bare:
         return
-    if spark < start_errors.NEEDS_SETTINGS or unread_files.files(evidence):
+    if spark < start_errors.NEEDS_SETTINGS or unread_files.find(evidence):
         return
     path = f"offsets/{planned}"
     before = evidence.offset_entries.get(BatchId(planned - 1))
@@ -86,12 +86,14 @@ def _bare(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _blocks(file: UnreadableFile, evidence: Evidence, *, continuous: bool) -> Finding:
+def _make_blocking_finding(
+    file: UnreadableFile, evidence: Evidence, *, continuous: bool
+) -> Finding:
     log, _, number = file.path.partition("/")
     cure = (
-        _without_commit(file.path, int(number), evidence, continuous=continuous)
+        _advise_without_commit(file.path, int(number), evidence, continuous=continuous)
         if log == "commits"
-        else _without_offsets(int(number), evidence, continuous=continuous)
+        else _advise_without_offsets(int(number), evidence, continuous=continuous)
     )
     return Finding(
         code=Code.ENTRY_UNREADABLE,
@@ -105,7 +107,7 @@ def _blocks(file: UnreadableFile, evidence: Evidence, *, continuous: bool) -> Fi
     )
 
 
-def _without_commit(path: str, batch: int, evidence: Evidence, *, continuous: bool) -> str:
+def _advise_without_commit(path: str, batch: int, evidence: Evidence, *, continuous: bool) -> str:
     remove = f"or, if it cannot be had, remove `{path}` and its hidden `.crc`"
     planned = evidence.batches.last_planned
     if continuous:
@@ -118,7 +120,7 @@ def _without_commit(path: str, batch: int, evidence: Evidence, *, continuous: bo
     )
 
 
-def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str:
+def _advise_without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str:
     """What helps without the entry: never to remove it alone while a later one or a commit stays.
 
     A start would run the batch before it again, and then fail, or miss the entry before the latest.
@@ -133,12 +135,14 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
         )
     unread = {one.path for one in evidence.unreadable}
     kept = {f"offsets/{batch - 1}", f"commits/{batch - 1}", f"offsets/{max(0, batch - 2)}"}
-    there = within(batches.offset_spans, batch - 1) and within(batches.commit_spans, batch - 1)
-    if not there or not within(batches.offset_spans, max(0, batch - 2)) or kept & unread:
+    there = spans_contain(batches.offset_spans, batch - 1) and spans_contain(
+        batches.commit_spans, batch - 1
+    )
+    if not there or not spans_contain(batches.offset_spans, max(0, batch - 2)) or kept & unread:
         return ""
-    entries = _entries("offsets", batch, planned)
+    entries = _name_entries("offsets", batch, planned)
     if committed >= batch:
-        entries += f" and {_entries('commits', batch, committed)}"
+        entries += f" and {_name_entries('commits', batch, committed)}"
     return (
         f"or, if it cannot be had, {advice.take_sinks_back(batch - 1)}; then remove {entries}, with"
         f" their hidden `.crc` files: batch {batch - 1} then counts as the last one done, and what"
@@ -146,11 +150,11 @@ def _without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str
     )
 
 
-def _entries(log: str, first: int, last: int) -> str:
+def _name_entries(log: str, first: int, last: int) -> str:
     return f"`{log}/{first}`" if first == last else f"`{log}/{first}` to `{log}/{last}`"
 
 
-def _older(file: UnreadableFile) -> Finding:
+def _make_older_finding(file: UnreadableFile) -> Finding:
     return Finding(
         code=Code.FILE_UNREADABLE,
         severity=Severity.NOTE,
@@ -160,7 +164,7 @@ def _older(file: UnreadableFile) -> Finding:
     )
 
 
-def _later_versions(seen: Seen) -> Iterator[Finding]:
+def _find_later_versions(seen: RuleInput) -> Iterator[Finding]:
     """Entries that a later Spark wrote in a format that the one to start does not read."""
     spark = seen.restart.starting.spark
     if spark >= _READS_ANY:

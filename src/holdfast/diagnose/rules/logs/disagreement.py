@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from holdfast.model import advice
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import BatchId, within
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import BatchId, spans_contain
 from holdfast.predict import start_errors
 
 _RESTORE_LOGS = "restore the folders `offsets` and `commits` from a copy of the checkpoint"
 _ANEW = f"if a new beginning is meant, {advice.NEW_CHECKPOINT}"
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Commits above the offset log, offsets that are gone, sources that changed in number.
 
     A log that cannot be listed agrees with nothing, and disagrees with nothing.
@@ -22,20 +22,20 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         return
     planned, committed = batches.last_planned, batches.last_committed
     if seen.restart.starting.continuous:
-        yield from _of_epochs(seen.evidence)
+        yield from _find_in_epochs(seen.evidence)
         return
     if planned is None:
-        yield from _without_offsets(seen)
+        yield from _find_without_offsets(seen)
     elif committed is not None and committed > planned:
-        yield _ahead(seen, planned, committed)
+        yield _make_ahead_finding(seen, planned, committed)
     if planned is not None:
-        yield from _sources(seen.evidence, planned)
+        yield from _compare_sources(seen.evidence, planned)
 
 
-def _of_epochs(evidence: Evidence) -> Iterator[Finding]:
+def _find_in_epochs(evidence: Evidence) -> Iterator[Finding]:
     """Continuous mode goes on from where the last committed epoch ended."""
     committed, spans = evidence.batches.last_committed, evidence.batches.offset_spans
-    if committed is None or within(spans, committed):
+    if committed is None or spans_contain(spans, committed):
         return
     yield Finding(
         code=Code.OFFSETS_GONE,
@@ -51,7 +51,7 @@ def _of_epochs(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
+def _compare_sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
     """The last two entries must name as many sources, unless they go by name (version 2)."""
     end = evidence.offset_entries.get(planned)
     before = evidence.offset_entries.get(BatchId(planned - 1))
@@ -74,7 +74,7 @@ def _sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
     )
 
 
-def _without_offsets(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def _find_without_offsets(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     evidence = seen.evidence
     committed = evidence.batches.last_committed
     if committed is not None:
@@ -85,18 +85,18 @@ def _without_offsets(seen: Seen) -> Iterator[Finding | NotAssessed]:
             clues=(Clue(file="offsets", expected=f"`offsets/{committed}`", found="no entry"),),
             remedies=("restore the folder `offsets` from a copy of the checkpoint",),
         )
-    elif evidence.not_empty:
-        folders = ", ".join(f"`{one}`" for one in sorted(evidence.not_empty))
+    elif evidence.nonempty_folders:
+        folders = ", ".join(f"`{one}`" for one in sorted(evidence.nonempty_folders))
         yield Finding(
             code=Code.LOCATION_NOT_EMPTY,
             severity=Severity.BLOCKS if seen.restart.error is not None else Severity.UNDEFINED,
             text=f"No batch is planned, and {folders} holds something.",
             clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
-            remedies=_for_a_new_query(evidence, folders),
+            remedies=_advise_new_query(evidence, folders),
         )
     if committed is None and evidence.source_logs:
-        yield _logs_gone(seen, min(evidence.source_logs))
-    elif committed is None and not evidence.not_empty:
+        yield _make_logs_gone_finding(seen, min(evidence.source_logs))
+    elif committed is None and not evidence.nonempty_folders:
         yield NotAssessed(
             question="whether the query has run before",
             reason="there is no batch; one whose logs and sources were deleted looks the same,"
@@ -104,14 +104,14 @@ def _without_offsets(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _for_a_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
+def _advise_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
     """State that was written tells of batches: without their logs it is not to be started over."""
     if any(one.latest_version for one in evidence.operators):
         return (_RESTORE_LOGS, _ANEW)
     return (f"move {folders} away, if nothing in it is needed",)
 
 
-def _logs_gone(seen: Seen, source: str) -> Finding:
+def _make_logs_gone_finding(seen: RuleInput, source: str) -> Finding:
     return Finding(
         code=Code.LOGS_GONE,
         severity=Severity.UNDEFINED,
@@ -132,7 +132,7 @@ def _logs_gone(seen: Seen, source: str) -> Finding:
     )
 
 
-def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
+def _make_ahead_finding(seen: RuleInput, planned: int, committed: int) -> Finding:
     spans = seen.evidence.batches.commit_spans
     met = min(max(span.first, planned) for span in spans if span.last >= planned)
     after = (
@@ -158,7 +158,8 @@ def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
             f"restore `offsets/{committed}` from a copy of the checkpoint",
             (
                 f"or, if it cannot be had, {advice.take_sinks_back(planned)}; then remove"
-                f" {_commits(planned + 1, committed)}: batch {planned} then counts as the last one"
+                f" {_name_commits(planned + 1, committed)}: batch {planned} then counts as the"
+                f" last one"
                 " done, and what came after it is read again"
             ),
             f"or, without such a copy, {advice.NEW_CHECKPOINT}",
@@ -166,7 +167,7 @@ def _ahead(seen: Seen, planned: int, committed: int) -> Finding:
     )
 
 
-def _commits(first: int, last: int) -> str:
+def _name_commits(first: int, last: int) -> str:
     if first == last:
         return f"`commits/{first}` with its hidden `.crc`"
     return f"`commits/{first}` to `commits/{last}` with their hidden `.crc` files"

@@ -11,50 +11,52 @@ driver, is taken for the truth. Three witnesses are asked, the best first:
 from collections.abc import Iterator, Sequence
 
 from holdfast.model import ends
-from holdfast.model.ends import Moved
-from holdfast.model.evidence import Evidence, LedgerSeen
+from holdfast.model.ends import OffsetMismatch
+from holdfast.model.evidence import Evidence, LedgerEvidence
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
-from holdfast.model.json import Json, canonical
+from holdfast.model.json import Json, to_canonical
 from holdfast.model.offsets import OffsetEntry
 from holdfast.predict import offset_spelling
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The newest entries beside what is known of the same batches, or by their spelling."""
     evidence = seen.evidence
     for batch, entry in sorted(evidence.offset_entries.items()):
         ledgers = [one for one in evidence.ledgers if one.batch == batch and _has_offsets(one)]
         if ledgers:
             for ledger in ledgers:
-                yield from _by_ledger(evidence, batch, entry, ledger)
+                yield from _compare_ledger(evidence, batch, entry, ledger)
             continue
         known = evidence.recorded_ends.get(batch)
-        recorded = None if known is None else _ends(evidence, entry, known.value)
+        recorded = None if known is None else _match_ends(evidence, entry, known.value)
         if known is None or recorded is None:
-            yield from _by_spelling(evidence, batch, entry)
+            yield from _find_respelled(evidence, batch, entry)
         else:
-            yield from _by_record(evidence, batch, entry, recorded, known)
+            yield from _compare_record(evidence, batch, entry, recorded, known)
 
 
-def _has_offsets(ledger: LedgerSeen) -> bool:
-    return not isinstance(ends.read_ranges(ledger.offsets), Unknown)
+def _has_offsets(ledger: LedgerEvidence) -> bool:
+    return not isinstance(ends.read_ends(ledger.offsets), Unknown)
 
 
-def _by_ledger(
-    evidence: Evidence, batch: BatchId, entry: OffsetEntry, ledger: LedgerSeen
+def _compare_ledger(
+    evidence: Evidence, batch: BatchId, entry: OffsetEntry, ledger: LedgerEvidence
 ) -> Iterator[Finding]:
     """The ledger and the entry say where the batch ended, and where it begins if it runs again."""
-    ended = ends.read_ranges(ledger.offsets)
-    moved = None if isinstance(ended, Unknown) else ends.find_moved(ended, ends.read_entry(entry))
+    ended = ends.read_ends(ledger.offsets)
+    moved = (
+        None if isinstance(ended, Unknown) else ends.find_mismatch(ended, ends.read_entry(entry))
+    )
     if moved is not None:
-        yield _disagrees(batch, ledger, moved)
+        yield _make_ledger_finding(batch, ledger, moved)
     elif batch in evidence.batches.pending:
-        yield from _by_start(evidence, batch, ledger)
+        yield from _compare_start(evidence, batch, ledger)
 
 
-def _by_start(evidence: Evidence, batch: BatchId, ledger: LedgerSeen) -> Iterator[Finding]:
+def _compare_start(evidence: Evidence, batch: BatchId, ledger: LedgerEvidence) -> Iterator[Finding]:
     """A source that had an offset before the batch begins where it was: sources begin once."""
     before = BatchId(batch - 1)
     entry = evidence.offset_entries.get(before)
@@ -62,12 +64,12 @@ def _by_start(evidence: Evidence, batch: BatchId, ledger: LedgerSeen) -> Iterato
     if entry is None or isinstance(starts, Unknown):
         return
     found = ends.read_entry(entry)
-    moved = ends.find_moved({one: starts.get(one) for one in found}, found)
+    moved = ends.find_mismatch({one: starts.get(one) for one in found}, found)
     if moved is not None:
-        yield _disagrees(before, ledger, moved)
+        yield _make_ledger_finding(before, ledger, moved)
 
 
-def _disagrees(batch: BatchId, ledger: LedgerSeen, moved: Moved) -> Finding:
+def _make_ledger_finding(batch: BatchId, ledger: LedgerEvidence, moved: OffsetMismatch) -> Finding:
     return Finding(
         code=Code.OFFSETS_EDITED,
         severity=Severity.BLOCKS,
@@ -76,15 +78,16 @@ def _disagrees(batch: BatchId, ledger: LedgerSeen, moved: Moved) -> Finding:
         clues=(
             Clue(
                 file=f"offsets/{batch}",
-                expected=f"{ends.spell(moved.expected)}, as in the ledger of `{ledger.table}`",
-                found=ends.spell(moved.found),
+                expected=f"{ends.format_offset(moved.expected)}, as in the ledger of"
+                f" `{ledger.table}`",
+                found=ends.format_offset(moved.found),
             ),
         ),
-        remedies=(ends.put_back("offsets", batch, moved),),
+        remedies=(ends.describe_repair("offsets", batch, moved),),
     )
 
 
-def _by_record(
+def _compare_record(
     evidence: Evidence,
     batch: BatchId,
     entry: OffsetEntry,
@@ -96,27 +99,27 @@ def _by_record(
             continue
         yield Finding(
             code=Code.OFFSETS_EDITED,
-            severity=Severity.LOSES if _is_next(evidence, batch) else Severity.UNDEFINED,
+            severity=Severity.LOSES if _is_read_at_start(evidence, batch) else Severity.UNDEFINED,
             text=f"Batch {batch} ran to another offset of source {source.source} than its entry"
             " says now: rows are read again, or never.",
             clues=(
                 Clue(
                     file=f"offsets/{batch}",
-                    expected=f"{canonical(ran)}, as in `{known.read_from[0]}`",
-                    found=canonical(source.offset),
+                    expected=f"{to_canonical(ran)}, as in `{known.read_from[0]}`",
+                    found=to_canonical(source.offset),
                 ),
             ),
-            remedies=_remedies(batch),
+            remedies=_list_remedies(batch),
         )
 
 
-def _is_next(evidence: Evidence, batch: BatchId) -> bool:
+def _is_read_at_start(evidence: Evidence, batch: BatchId) -> bool:
     """Whether a start reads the entry: the last one, and the one before a batch that is pending."""
     last = max(evidence.offset_entries)
     return batch == last or (batch == last - 1 and last in evidence.batches.pending)
 
 
-def _ends(evidence: Evidence, entry: OffsetEntry, ran: Sequence[Json]) -> list[Json] | None:
+def _match_ends(evidence: Evidence, entry: OffsetEntry, ran: Sequence[Json]) -> list[Json] | None:
     """What was recorded of each source of an entry; None where nothing tells which is which."""
     known = {one.name: one.number for one in evidence.sources}
     numbers = [known.get(one.source) for one in entry.sources]
@@ -130,9 +133,9 @@ def _ends(evidence: Evidence, entry: OffsetEntry, ran: Sequence[Json]) -> list[J
     return [ran[place] for place in places]
 
 
-def _by_spelling(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
+def _find_respelled(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
     """Nothing tells where the batch ended; that Spark did not write this, its spaces tell."""
-    for source in offset_spelling.sources(evidence, entry):
+    for source in offset_spelling.find_respelled(evidence, entry):
         yield Finding(
             code=Code.OFFSETS_EDITED,
             severity=Severity.UNDEFINED,
@@ -141,11 +144,11 @@ def _by_spelling(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> Iter
             clues=(
                 Clue(file=f"offsets/{batch}", expected="JSON without spaces", found="with spaces"),
             ),
-            remedies=_remedies(batch),
+            remedies=_list_remedies(batch),
         )
 
 
-def _remedies(batch: BatchId) -> tuple[str, ...]:
+def _list_remedies(batch: BatchId) -> tuple[str, ...]:
     return (
         f"restore `offsets/{batch}` from a copy of the checkpoint",
         "or accept it, if somebody moved the query on purpose and the sink knows",

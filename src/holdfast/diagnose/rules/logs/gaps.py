@@ -7,29 +7,29 @@ has been there, or of asynchronous progress tracking, and stop nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import Span, within
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import Span, spans_contain
 from holdfast.predict import start_errors
 
 _MOST_TOLD = 8
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Gaps in either log."""
     batches = seen.evidence.batches
     planned = batches.last_planned
     before = None if planned is None else planned - 1
     how = seen.restart.starting
     needed = before is not None and before >= 0 and not how.asynchronous and not how.continuous
-    if needed and before is not None and not within(batches.offset_spans, before):
+    if needed and before is not None and not spans_contain(batches.offset_spans, before):
         old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
-        yield _from_the_beginning(before) if old else _before_missing(before)
+        yield _make_beginning_finding(before) if old else _make_missing_finding(before)
     told = batches.last_committed if how.continuous else before if needed else None
-    yield from _gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
-    yield from _gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
+    yield from _find_gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
+    yield from _find_gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
 
 
-def _before_missing(before: int) -> Finding:
+def _make_missing_finding(before: int) -> Finding:
     path = f"offsets/{before}"
     return Finding(
         code=Code.OFFSET_BEFORE_MISSING,
@@ -43,9 +43,9 @@ def _before_missing(before: int) -> Finding:
     )
 
 
-def _from_the_beginning(before: int) -> Finding:
+def _make_beginning_finding(before: int) -> Finding:
     """Spark 2.1 knows no asynchronous tracking, and does not ask for the entry."""
-    needed = _before_missing(before)
+    needed = _make_missing_finding(before)
     return replace(
         needed,
         severity=Severity.DUPLICATES,
@@ -55,7 +55,7 @@ def _from_the_beginning(before: int) -> Finding:
     )
 
 
-def _gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
+def _find_gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
     """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
     # The entry before the latest has a finding of its own, for a start does look there.
     gaps = [replace(gap, last=gap.last - (gap.last == told)) for gap in seen]

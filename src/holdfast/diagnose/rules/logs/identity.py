@@ -6,23 +6,23 @@
 from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
 
 _REFUSES = SparkVersion(4, 2)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """A `metadata` file that is missing or says nothing."""
     evidence = seen.evidence
     damaged = next((one for one in evidence.unreadable if one.path == "metadata"), None)
-    if damaged is not None and not damaged.unseen:
+    if damaged is not None and not damaged.is_unread:
         yield Finding(
             code=Code.METADATA_UNREADABLE,
             severity=Severity.BLOCKS,
             text="`metadata` cannot be read, so Spark does not start.",
             clues=(Clue(file="metadata", expected='`{"id":"<uuid>"}`', found=damaged.reason),),
-            remedies=(_restored(seen),),
+            remedies=(_advise_restore(seen),),
         )
     if FileKind.METADATA in evidence.files:
         return
@@ -40,11 +40,11 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         severity=Severity.BLOCKS if refused else Severity.DUPLICATES,
         text=f"There are batches and no file `metadata`: {effect}.",
         clues=(Clue(file="metadata", expected="the query's id", found="no such file"),),
-        remedies=(_restored(seen),),
+        remedies=(_advise_restore(seen),),
     )
 
 
-def _restored(seen: Seen) -> str:
+def _advise_restore(seen: RuleInput) -> str:
     known = getattr(seen.evidence.query_id, "value", "")
     told = known or "<the query's id, from its logs or the sink's ledger>"
     # Before 3.2 Spark holds the file against its checksum, if that is there.

@@ -7,11 +7,11 @@ any commit is no crash: the commits were not copied, or were deleted.
 from collections.abc import Iterator
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.restart import SinkAct
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.restart import SinkAction
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Batches that must have been committed, and no commit."""
     batch, batches = seen.restart.batch, seen.evidence.batches
     if not batches.lacks_commits or isinstance(batch, Unknown):
@@ -20,7 +20,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         return
     named = any(one.unique_ids for op in seen.evidence.operators for one in op.stores)
     acts = {one.act for one in seen.restart.sinks}
-    exact = bool(acts) and acts <= {SinkAct.WRITE, SinkAct.SKIP, SinkAct.NOTHING}
+    exact = bool(acts) and acts <= {SinkAction.WRITE, SinkAction.SKIP, SinkAction.NOTHING}
     effect = (
         f"Spark runs batch {batch} again and fails: only commits say which state files count"
         if named

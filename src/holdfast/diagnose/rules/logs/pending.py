@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from holdfast.model import advice
 from holdfast.model.evidence import Batches
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import BatchId, within
-from holdfast.model.restart import SinkAct
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import BatchId, spans_contain
+from holdfast.model.restart import SinkAction
 from holdfast.model.source_offset import KafkaOffset
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import continuous, empty_batch, sockets, state_load
@@ -25,11 +25,11 @@ _OF_4_1 = re.compile(r"4\.1\.(\d{1,3})\b.*")
 _LAST = 2
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The batch that will run again, and those that will not."""
     restart, batches = seen.restart, seen.evidence.batches
     if restart.starting.continuous:
-        yield from _epochs(batches)
+        yield from _find_epochs(batches)
         return
     if not restart.rerun or isinstance(restart.batch, Unknown):
         return
@@ -38,20 +38,20 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         return
     error = restart.error
     if error is not None and error.condition == exceptions.REPARTITION:
-        yield _unfinished(seen, planned)
+        yield _make_repartition_finding(seen, planned)
         return
-    yield _pending(seen, planned)
+    yield _make_pending_finding(seen, planned)
     skipped = [one for one in batches.pending if one != planned and not batches.lacks_commits]
     if skipped and not restart.starting.asynchronous:
         held = [one.batch for one in seen.evidence.ledgers]
         whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
-        if empty_batch.write_nothing(seen.evidence, skipped):
-            yield _skipped_empty(skipped, planned)
+        if empty_batch.all_write_nothing(seen.evidence, skipped):
+            yield _make_empty_skipped_finding(skipped, planned)
         else:
-            yield _skipped(seen, skipped, planned, held=whole)
+            yield _make_skipped_finding(seen, skipped, planned, held=whole)
 
 
-def _epochs(batches: Batches) -> Iterator[Finding]:
+def _find_epochs(batches: Batches) -> Iterator[Finding]:
     if not batches.pending:
         return
     first, last, committed = batches.pending[0], batches.pending[-1], batches.last_committed
@@ -72,7 +72,8 @@ def _epochs(batches: Batches) -> Iterator[Finding]:
         remedies=(
             "look what the sink holds of it before it is started",
             (
-                f"put away {continuous.entries(first, last)} first: Spark keeps what is there, and"
+                f"put away {continuous.name_entries(first, last)} first: Spark keeps what is"
+                f" there, and"
                 " commits an epoch with the end that is logged, whether it was read again or not;"
                 " after a second crash the rest is passed over"
             ),
@@ -80,7 +81,7 @@ def _epochs(batches: Batches) -> Iterator[Finding]:
     )
 
 
-def _unfinished(seen: Seen, planned: int) -> Finding:
+def _make_repartition_finding(seen: RuleInput, planned: int) -> Finding:
     """Another number of partitions than the batch before: the state was being repartitioned."""
     was, now = (
         seen.evidence.offset_entries[BatchId(batch)].settings[state_partitions.SHUFFLE]
@@ -102,11 +103,11 @@ def _unfinished(seen: Seen, planned: int) -> Finding:
     )
 
 
-def _pending(seen: Seen, planned: int) -> Finding:
+def _make_pending_finding(seen: RuleInput, planned: int) -> Finding:
     acts = {one.act for one in seen.restart.sinks}
-    exact = bool(acts) and acts <= {SinkAct.WRITE, SinkAct.SKIP, SinkAct.NOTHING}
+    exact = bool(acts) and acts <= {SinkAction.WRITE, SinkAction.SKIP, SinkAction.NOTHING}
     if empty_batch.writes_nothing(seen.evidence):
-        return _pending_empty(seen, planned)
+        return _make_empty_pending_finding(seen, planned)
     end = (
         "every sink keeps a ledger, so that it is written once"
         if exact
@@ -123,15 +124,15 @@ def _pending(seen: Seen, planned: int) -> Finding:
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE if exact else Severity.UNDEFINED,
-        text=f"{why}: a start runs it again {_range(seen)}; {end}.",
+        text=f"{why}: a start runs it again {_describe_range(seen)}; {end}.",
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=(*([] if exact else [_LOOK.format(planned)]), *_once_more(seen)),
+        remedies=(*([] if exact else [_LOOK.format(planned)]), *_advise_second_start(seen)),
     )
 
 
-def _pending_empty(seen: Seen, planned: int) -> Finding:
+def _make_empty_pending_finding(seen: RuleInput, planned: int) -> Finding:
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE,
@@ -140,11 +141,11 @@ def _pending_empty(seen: Seen, planned: int) -> Finding:
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=tuple(_once_more(seen)),
+        remedies=tuple(_advise_second_start(seen)),
     )
 
 
-def _skipped_empty(skipped: Sequence[BatchId], planned: int) -> Finding:
+def _make_empty_skipped_finding(skipped: Sequence[BatchId], planned: int) -> Finding:
     first, last = skipped[0], skipped[-1]
     which = f"batch {first}" if first == last else f"batches {first} to {last}"
     return Finding(
@@ -159,7 +160,7 @@ def _skipped_empty(skipped: Sequence[BatchId], planned: int) -> Finding:
     )
 
 
-def _once_more(seen: Seen) -> Iterator[str]:
+def _advise_second_start(seen: RuleInput) -> Iterator[str]:
     """What Spark 4.1 was seen to do with Kafka: it reports on the batch what it has not asked for.
 
     The patch version is known only where something tells of the runs.
@@ -174,14 +175,16 @@ def _once_more(seen: Seen) -> Iterator[str]:
         )
 
 
-def _range(seen: Seen) -> str:
+def _describe_range(seen: RuleInput) -> str:
     opened = [one.kind for one in seen.evidence.sources if one.open_ended]
     if not opened:
         return "over exactly its range"
     return f"from where it began, to what {opened[0]} holds then, since no end of it is logged"
 
 
-def _skipped(seen: Seen, skipped: Sequence[BatchId], planned: int, *, held: bool) -> Finding:
+def _make_skipped_finding(
+    seen: RuleInput, skipped: Sequence[BatchId], planned: int, *, held: bool
+) -> Finding:
     first, last = skipped[0], skipped[-1]
     one = first == last
     which, them = (f"Batch {first} is", "it") if one else (f"Batches {first} to {last} are", "them")
@@ -196,24 +199,25 @@ def _skipped(seen: Seen, skipped: Sequence[BatchId], planned: int, *, held: bool
         ),
         remedies=(
             f"look whether the sink holds {ran}; if so, nothing is lost",
-            *_from_the_first(seen, first, planned),
+            *_advise_from_first(seen, first, planned),
         ),
     )
 
 
-def _from_the_first(seen: Seen, first: BatchId, planned: int) -> Iterator[str]:
+def _advise_from_first(seen: RuleInput, first: BatchId, planned: int) -> Iterator[str]:
     """To take the query back to a batch, if a start finds what it then needs.
 
     That is the entry before it, which Spark may have purged, and the state that the batch loads.
     """
-    before = first == 0 or within(seen.evidence.batches.offset_spans, first - 1)
-    loaded = state_load.of(seen.evidence, first, seen.restart.starting.spark)
+    before = first == 0 or spans_contain(seen.evidence.batches.offset_spans, first - 1)
+    loaded = state_load.list_loads(seen.evidence, first, seen.restart.starting.spark)
     if not before or any(one.missing for one in loaded):
         lacks = "the state of that time" if before else f"`offsets/{first - 1}`"
         yield f"if not, no start can run batch {first} again, as {lacks} is not there"
         return
     yield (
         f"if not, {advice.take_sinks_back(first - 1)}; then put away"
-        f" {continuous.entries(first + 1, planned)}: a start then runs batch {first} again, and"
+        f" {continuous.name_entries(first + 1, planned)}: a start then runs batch {first} again,"
+        f" and"
         " everything after it as new"
     )

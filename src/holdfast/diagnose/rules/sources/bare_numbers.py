@@ -10,8 +10,8 @@ numbers of the checkpoint for those of the new process.
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model import advice
-from holdfast.model.evidence import SourceSeen
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.evidence import SourceEvidence
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import NumberOffset
 from holdfast.predict import sockets, unread_files
 
@@ -21,13 +21,13 @@ _NOT_ONE = "if not, nothing has to be done; `--event-log PATH` would tell"
 _ANEW = f"{advice.NEW_CHECKPOINT}; what was not read before is lost either way"
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Sources that count anew in each process, as they are called, or as they look."""
     if seen.restart.starting.continuous:
         return
     course = sockets.find_course(seen.evidence, seen.restart.starting.spark)
-    told: list[SourceSeen] = []
-    alike: list[SourceSeen] = []
+    told: list[SourceEvidence] = []
+    alike: list[SourceEvidence] = []
     for source in seen.evidence.sources:
         offset = source.offset
         if not isinstance(offset, NumberOffset) or source.kind not in _FORGETFUL:
@@ -37,16 +37,14 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         else:
             alike.append(source)
     if course is not None:
-        yield _of_course(seen, [*told, *alike], course, sure=not alike)
+        yield _make_course_finding(seen, [*told, *alike], course, sure=not alike)
         return
-    yield from (_of_told(one) for one in told)
-    if not alike or any(
-        one.path.startswith("sources") for one in unread_files.files(seen.evidence)
-    ):
+    yield from (_make_described_finding(one) for one in told)
+    if not alike or any(one.path.startswith("sources") for one in unread_files.find(seen.evidence)):
         return
     found = [one for one in alike if sockets.keeps_nothing(one, seen.evidence)]
     if found:
-        yield _of_shape(found)
+        yield _make_shape_finding(found)
 
 
 _ENDS: dict[sockets.Course, str] = {
@@ -70,8 +68,8 @@ _SEVERITIES: Mapping[sockets.Course, Severity] = {
 }
 
 
-def _of_course(
-    seen: Seen, sources: Sequence[SourceSeen], course: sockets.Course, *, sure: bool
+def _make_course_finding(
+    seen: RuleInput, sources: Sequence[SourceEvidence], course: sockets.Course, *, sure: bool
 ) -> Finding:
     """What a restart does with a query that reads only sockets, or what looks like some."""
     names = ", ".join(one.name for one in sources[:_MOST_TOLD])
@@ -104,7 +102,7 @@ def _of_course(
     )
 
 
-def _of_told(source: SourceSeen) -> Finding:
+def _make_described_finding(source: SourceEvidence) -> Finding:
     return Finding(
         code=Code.SOURCE_NOT_REPLAYABLE,
         severity=Severity.LOSES,
@@ -121,7 +119,7 @@ def _of_told(source: SourceSeen) -> Finding:
     )
 
 
-def _of_shape(sources: Sequence[SourceSeen]) -> Finding:
+def _make_shape_finding(sources: Sequence[SourceEvidence]) -> Finding:
     names = ", ".join(one.name for one in sources[:_MOST_TOLD])
     more = f" and {len(sources) - _MOST_TOLD} more" if len(sources) > _MOST_TOLD else ""
     which = f"Source {names} counts" if len(sources) == 1 else f"Sources {names}{more} count"

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import SourceEvidence
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import DeltaOffset
-from holdfast.model.surroundings import DeltaSeen
+from holdfast.model.surroundings import DeltaHistory
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Each source that is a Delta table."""
     for source in seen.evidence.sources:
         if not isinstance(source.offset, DeltaOffset):
@@ -23,10 +23,12 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 reason=reason,
             )
         else:
-            yield from _of_table(source, source.offset, table)
+            yield from _compare_table(source, source.offset, table)
 
 
-def _of_table(source: SourceSeen, offset: DeltaOffset, table: DeltaSeen) -> Iterator[Finding]:
+def _compare_table(
+    source: SourceEvidence, offset: DeltaOffset, table: DeltaHistory
+) -> Iterator[Finding]:
     if table.table_id != offset.table_id:
         yield Finding(
             code=Code.DELTA_TABLE_REPLACED,

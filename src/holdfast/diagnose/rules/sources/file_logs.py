@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.model.evidence import Evidence, SourceLog
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
 from holdfast.predict import source_log, unread_files
 
@@ -14,45 +14,45 @@ _RESTORE = "restore the folder `sources` from a copy of the checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Own:
+class _SourceFolder:
     """A source by its name in the offset log, and the folder of its log."""
 
     name: str
     folder: str
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Logs that are damaged, ahead of the offsets, or behind them."""
     evidence = seen.evidence
     names = {one.folder: one.name for one in evidence.sources if one.same_as is None}
     for folder, log in evidence.source_logs.items():
         if log.of_files:
-            own = _Own(name=names.get(folder, folder), folder=folder)
-            yield from _damaged(own, log)
-            yield from _interval(own, log)
-            for path in log.partly:
+            own = _SourceFolder(name=names.get(folder, folder), folder=folder)
+            yield from _find_damaged(own, log)
+            yield from _find_interval(own, log)
+            for path in log.partly_read:
                 question = f"whether `{path}` is whole"
                 yield NotAssessed(question=question, reason="it is long, and only its end was read")
-    stands = _stands(evidence, 0)
-    yield from _unsure(evidence, stands)
-    for own, offset in _listed(evidence, stands):
-        yield from _apart(seen, own, offset)
-    earlier = _stands(evidence, 1)
+    stands = _read_positions(evidence, 0)
+    yield from _list_unsure(evidence, stands)
+    for own, offset in _list_known(evidence, stands):
+        yield from _compare_log(seen, own, offset)
+    earlier = _read_positions(evidence, 1)
     for name, offset in stands.items():
         if earlier.get(name, -1) > offset:
-            yield _went_back(name, earlier[name], offset)
+            yield _make_went_back_finding(name, earlier[name], offset)
 
 
-def _apart(seen: Seen, own: _Own, offset: int) -> Iterator[Finding]:
+def _compare_log(seen: RuleInput, own: _SourceFolder, offset: int) -> Iterator[Finding]:
     """A log that is not where the offset is."""
-    newest = source_log.latest(seen.evidence.source_logs.get(own.folder, source_log.EMPTY))
+    newest = source_log.find_latest(seen.evidence.source_logs.get(own.folder, source_log.EMPTY))
     if newest > offset and not seen.restart.rerun:
-        yield _ahead(own, newest, offset)
+        yield _make_ahead_finding(own, newest, offset)
     elif newest < offset:
-        yield _behind(own, newest, offset)
+        yield _make_behind_finding(own, newest, offset)
 
 
-def _unsure(evidence: Evidence, stands: dict[str, int]) -> Iterator[NotAssessed]:
+def _list_unsure(evidence: Evidence, stands: dict[str, int]) -> Iterator[NotAssessed]:
     """Sources whose folder is not known, or known only by there being no other."""
     for source in evidence.sources:
         if source.name not in stands:
@@ -71,20 +71,20 @@ def _unsure(evidence: Evidence, stands: dict[str, int]) -> Iterator[NotAssessed]
             )
 
 
-def _listed(evidence: Evidence, stands: dict[str, int]) -> Iterator[tuple[_Own, int]]:
+def _list_known(evidence: Evidence, stands: dict[str, int]) -> Iterator[tuple[_SourceFolder, int]]:
     """The sources whose folder is known, and could be listed, with where they stand.
 
     Of one that has several offsets, the first speaks for all.
     """
-    hidden = {one.path for one in unread_files.files(evidence)}
+    hidden = {one.path for one in unread_files.find(evidence)}
     for one in evidence.sources:
         if isinstance(one.folder, Unknown) or one.same_as is not None or one.name not in stands:
             continue
         if not hidden & {"sources", f"sources/{one.folder}"}:
-            yield _Own(name=one.name, folder=one.folder), stands[one.name]
+            yield _SourceFolder(name=one.name, folder=one.folder), stands[one.name]
 
 
-def _stands(evidence: Evidence, back: int) -> dict[str, int]:
+def _read_positions(evidence: Evidence, back: int) -> dict[str, int]:
     """Where the file sources stand in the latest offset entry, or so many before it."""
     planned = evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(BatchId(planned - back))
@@ -96,11 +96,11 @@ def _stands(evidence: Evidence, back: int) -> dict[str, int]:
     return found
 
 
-def _damaged(own: _Own, log: SourceLog) -> Iterator[Finding]:
-    files = [(one.path, one.reason) for one in log.damaged if not one.unseen]
+def _find_damaged(own: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
+    files = [(one.path, one.reason) for one in log.damaged if not one.is_unread]
     files += [
-        (f"sources/{own.folder}/{source_log.name(log, offset)}", "no such file")
-        for offset in source_log.absent(log, source_log.required(log))
+        (f"sources/{own.folder}/{source_log.name_entry(log, offset)}", "no such file")
+        for offset in source_log.find_absent(log, source_log.find_required(log))
     ]
     for path, reason in files:
         yield Finding(
@@ -112,9 +112,9 @@ def _damaged(own: _Own, log: SourceLog) -> Iterator[Finding]:
         )
 
 
-def _interval(own: _Own, log: SourceLog) -> Iterator[Finding]:
+def _find_interval(own: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
     """No file tells the setting that a log was written with, and a start needs it again."""
-    least = source_log.least_setting(log)
+    least = source_log.find_least_setting(log)
     if least > source_log.DEFAULT_INTERVAL:
         yield Finding(
             code=Code.SOURCE_LOG_INTERVAL,
@@ -132,7 +132,7 @@ def _interval(own: _Own, log: SourceLog) -> Iterator[Finding]:
         )
 
 
-def _ahead(own: _Own, newest: int, offset: int) -> Finding:
+def _make_ahead_finding(own: _SourceFolder, newest: int, offset: int) -> Finding:
     return Finding(
         code=Code.SOURCE_LOG_AHEAD,
         severity=Severity.NOTE,
@@ -149,7 +149,7 @@ def _ahead(own: _Own, newest: int, offset: int) -> Finding:
     )
 
 
-def _behind(own: _Own, newest: int, offset: int) -> Finding:
+def _make_behind_finding(own: _SourceFolder, newest: int, offset: int) -> Finding:
     found = f"log offset {newest}" if newest >= 0 else "no entry"
     return Finding(
         code=Code.SOURCE_LOG_BEHIND,
@@ -162,7 +162,7 @@ def _behind(own: _Own, newest: int, offset: int) -> Finding:
     )  # fmt: skip
 
 
-def _went_back(name: str, earlier: int, offset: int) -> Finding:
+def _make_went_back_finding(name: str, earlier: int, offset: int) -> Finding:
     return Finding(
         code=Code.SOURCE_WENT_BACK,
         severity=Severity.BLOCKS,

@@ -6,13 +6,13 @@ A file source reads the files that its log names; one that is gone is left out w
 from collections.abc import Iterator
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import FileOffset
 
 _MOST_TOLD = 5
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Files of the batch that runs again."""
     if not any(isinstance(one.offset, FileOffset) for one in seen.evidence.sources):
         return

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
-from holdfast.model.json import canonical
+from holdfast.model.json import to_canonical
 from holdfast.predict import foreign_offsets
 
 _MOST_SHOWN = 80
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Each line of the entries that a start reads which its source cannot read."""
     planned = seen.evidence.batches.last_planned
     if planned is None or seen.restart.starting.continuous:
@@ -22,11 +22,11 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             yield _make_finding(one, batch)
 
 
-def _make_finding(one: foreign_offsets.Misread, batch: int) -> Finding:
-    line = canonical(one.offset)
+def _make_finding(one: foreign_offsets.ForeignOffset, batch: int) -> Finding:
+    line = to_canonical(one.offset)
     shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
     kind = f"an offset of {one.looks_like}" if one.looks_like else "no offset"
-    maker, entry = foreign_offsets.MAKERS[one.keeps], f"offsets/{batch}"
+    maker, entry = foreign_offsets.MAKERS[one.folder_kind], f"offsets/{batch}"
     restore = f"restore `{entry}` from a copy of the checkpoint"
     left = (f"if {one.unless}: move `sources/{one.folder}` away",) if one.unless else ()
     return Finding(
@@ -37,6 +37,10 @@ def _make_finding(one: foreign_offsets.Misread, batch: int) -> Finding:
         if one.unless
         else f"A start fails: source {one.source} is {maker}, as `sources/{one.folder}` shows, and"
         f" `{entry}` has {kind} for it.",
-        clues=(Clue(file=entry, expected=foreign_offsets.EXPECTED[one.keeps], found=f"`{shown}`"),),
+        clues=(
+            Clue(
+                file=entry, expected=foreign_offsets.EXPECTED[one.folder_kind], found=f"`{shown}`"
+            ),
+        ),
         remedies=(restore, *left),
     )

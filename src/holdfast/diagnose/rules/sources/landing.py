@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from holdfast.model.evidence import Evidence, SourceSeen
+from holdfast.model.evidence import Evidence, SourceEvidence
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import FileOffset
-from holdfast.model.surroundings import LandingSeen, Rewritten, Unread
+from holdfast.model.surroundings import LandingFolder, RewrittenFile, UnreadFile
 
 _MOST_TOLD = 5
 _WEEK_MS = 7 * 24 * 3600 * 1000
@@ -34,7 +34,7 @@ _HADOOP_ONLY = frozenset("{}\\^")
 _Options = Mapping[str, str] | Unknown
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Files that were written again, and files that are older than a source looks back."""
     for source in seen.evidence.sources:
         if not isinstance(source.offset, FileOffset) or source.same_as is not None:
@@ -48,15 +48,15 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             )
         if isinstance(landing, Unknown):
             continue
-        options = _options(seen.evidence, source)
-        oldest_ms = _oldest_ms(landing.newest_ms, options)
-        rewritten = tuple(_not_read_again(seen.evidence, source, landing, oldest_ms))
+        options = _read_options(seen.evidence, source)
+        oldest_ms = _compute_oldest_ms(landing.newest_ms, options)
+        rewritten = tuple(_list_not_read_again(seen.evidence, source, landing, oldest_ms))
         if rewritten:
-            yield _of_rewritten(source, rewritten)
-        yield from _old(source, landing, options, oldest_ms)
+            yield _make_rewritten_finding(source, rewritten)
+        yield from _find_old(source, landing, options, oldest_ms)
 
 
-def _options(evidence: Evidence, seen: SourceSeen) -> _Options:
+def _read_options(evidence: Evidence, seen: SourceEvidence) -> _Options:
     """The options of a source as the record of the last run has them, in small letters."""
     plan = evidence.plan
     if isinstance(plan, Known):
@@ -66,7 +66,7 @@ def _options(evidence: Evidence, seen: SourceSeen) -> _Options:
     return Unknown(reason="no run record tells the options of the source")
 
 
-def _oldest_ms(newest_ms: int, options: _Options) -> int:
+def _compute_oldest_ms(newest_ms: int, options: _Options) -> int:
     """The time before which a source takes no file, as Spark reckons it when it starts."""
     given = {} if isinstance(options, Unknown) else options
     limited = "maxfilespertrigger" in given or "maxbytespertrigger" in given
@@ -76,9 +76,9 @@ def _oldest_ms(newest_ms: int, options: _Options) -> int:
     return newest_ms - (int(int(age[1]) * _UNITS.get(age[2], 1)) if age else _WEEK_MS)
 
 
-def _not_read_again(
-    evidence: Evidence, source: SourceSeen, landing: LandingSeen, oldest_ms: int
-) -> Iterator[Rewritten]:
+def _list_not_read_again(
+    evidence: Evidence, source: SourceEvidence, landing: LandingFolder, oldest_ms: int
+) -> Iterator[RewrittenFile]:
     """Rewritten files of committed batches, but those that are forgotten by now, and so new."""
     entry = (
         evidence.offset_entries.get(evidence.batches.last_committed)
@@ -94,17 +94,18 @@ def _not_read_again(
             yield one
 
 
-def _of_rewritten(source: SourceSeen, files: Sequence[Rewritten]) -> Finding:
+def _make_rewritten_finding(source: SourceEvidence, files: Sequence[RewrittenFile]) -> Finding:
     return Finding(
         code=Code.SOURCE_FILES_REWRITTEN,
         severity=Severity.UNDEFINED,
-        text=f"Source {source.name} has read {_counted(files)} that changed since: what is new is"
+        text=f"Source {source.name} has read {_format_count(files)} that changed since: what is"
+        f" new is"
         " not read.",
         clues=tuple(
             Clue(
                 file=one.path,
-                expected=f"of {_time(one.logged_ms)}, as it was when it was read",
-                found=f"of {_time(one.modified_ms)}",
+                expected=f"of {_format_time(one.logged_ms)}, as it was when it was read",
+                found=f"of {_format_time(one.modified_ms)}",
             )
             for one in files[:_MOST_TOLD]
         ),
@@ -112,8 +113,8 @@ def _of_rewritten(source: SourceSeen, files: Sequence[Rewritten]) -> Finding:
     )
 
 
-def _old(
-    source: SourceSeen, landing: LandingSeen, options: _Options, oldest_ms: int
+def _find_old(
+    source: SourceEvidence, landing: LandingFolder, options: _Options, oldest_ms: int
 ) -> Iterator[Finding | NotAssessed]:
     old = [one for one in landing.unread if one.modified_ms < oldest_ms]
     pattern = "" if isinstance(options, Unknown) else options.get("pathglobfilter", "")
@@ -124,12 +125,12 @@ def _old(
             reason=f"`{landing.reads}` is a pattern that only Hadoop knows",
         )
         return
-    found = [one for one in old if _reads(landing.reads, pattern, one.path)]
+    found = [one for one in old if _is_read(landing.reads, pattern, one.path)]
     if found:
-        yield _of_old(source, found, options, oldest_ms)
+        yield _make_old_finding(source, found, options, oldest_ms)
 
 
-def _reads(reads: str, pattern: str, path: str) -> bool:
+def _is_read(reads: str, pattern: str, path: str) -> bool:
     """Whether a file in a folder that is read is one that the source takes."""
     folder, _, name = path.rpartition("/")
     if pattern and not fnmatchcase(name, pattern):
@@ -143,21 +144,22 @@ def _matches(path: str, pattern: str) -> bool:
     return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))
 
 
-def _of_old(
-    source: SourceSeen, files: Sequence[Unread], options: _Options, oldest_ms: int
+def _make_old_finding(
+    source: SourceEvidence, files: Sequence[UnreadFile], options: _Options, oldest_ms: int
 ) -> Finding:
     sure = not isinstance(options, Unknown)
     default = "" if sure else ", if `maxFileAge` is 7 days, which no run record tells"
     return Finding(
         code=Code.SOURCE_FILES_TOO_OLD,
         severity=Severity.LOSES if sure else Severity.UNDEFINED,
-        text=f"Source {source.name} never reads {_counted(files)} in its landing folder: too old"
+        text=f"Source {source.name} never reads {_format_count(files)} in its landing folder:"
+        f" too old"
         f"{default}.",
         clues=tuple(
             Clue(
                 file=one.path,
-                expected=f"of {_time(oldest_ms)} or later",
-                found=f"of {_time(one.modified_ms)}",
+                expected=f"of {_format_time(oldest_ms)} or later",
+                found=f"of {_format_time(one.modified_ms)}",
             )
             for one in sorted(files, key=lambda one: one.path)[:_MOST_TOLD]
         ),
@@ -165,11 +167,11 @@ def _of_old(
     )
 
 
-def _counted(files: Sequence[object]) -> str:
+def _format_count(files: Sequence[object]) -> str:
     return "1 file" if len(files) == 1 else f"{len(files):,} files"
 
 
-def _time(ms: int) -> str:
+def _format_time(ms: int) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, OSError, ValueError):

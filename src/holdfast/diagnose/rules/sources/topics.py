@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.diagnose import kafka_identity
 from holdfast.model import advice
-from holdfast.model.evidence import SourceSeen
+from holdfast.model.evidence import SourceEvidence
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.fingerprint import NOT_IDENTIFIED, KafkaIdentity
-from holdfast.model.source_offset import Change, KafkaOffset, PartitionChange, TopicPartition
-from holdfast.model.surroundings import KafkaSeen
+from holdfast.model.source_offset import KafkaOffset, Movement, PartitionChange, TopicPartition
+from holdfast.model.surroundings import KafkaCluster
 from holdfast.predict import kafka_ranges
 
 if TYPE_CHECKING:
@@ -29,23 +29,23 @@ _MOST_TOLD = 5
 _SHORT = "it was deleted and made anew, or is another cluster's"
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Each source that is Kafka, where a cluster was named to be asked."""
     sources = [one for one in seen.evidence.sources if isinstance(one.offset, KafkaOffset)]
     cluster = seen.surroundings.kafka
     for source in sources:
-        yield from _within_range(seen, source)
+        yield from _find_in_range(seen, source)
         if isinstance(cluster, Unknown):
-            yield _not_assessed(source, cluster.reason)
+            yield _make_not_assessed(source, cluster.reason)
         else:
-            yield from _of_source(seen, source, cluster)
+            yield from _compare_source(seen, source, cluster)
 
 
-def _of_source(
-    seen: Seen, source: SourceSeen, cluster: KafkaSeen
+def _compare_source(
+    seen: RuleInput, source: SourceEvidence, cluster: KafkaCluster
 ) -> Iterator[Finding | NotAssessed]:
-    was, now = _recorded(seen, source), cluster.identity
-    begun = kafka_identity.begun(source)
+    was, now = _read_recorded(seen, source), cluster.identity
+    begun = kafka_identity.list_begun_topics(source)
     anew: list[str] = []
     if isinstance(was, Unknown) or isinstance(now, Unknown):
         if begun:
@@ -54,21 +54,23 @@ def _of_source(
                 question=f"whether the topics of source {source.name} are those that it has read",
                 reason=told[0],
             )
-    elif was.cluster != now.cluster and now.cluster in _clusters(seen):
-        yield _not_assessed(source, f"`{cluster.servers}` is the cluster of another source")
+    elif was.cluster != now.cluster and now.cluster in _list_clusters(seen):
+        yield _make_not_assessed(source, f"`{cluster.servers}` is the cluster of another source")
         return
     elif begun and was.cluster != now.cluster:
-        yield _other_cluster(seen, source, was.cluster, f"{now.cluster} at {cluster.servers}")
+        yield _make_cluster_finding(
+            seen, source, was.cluster, f"{now.cluster} at {cluster.servers}"
+        )
         return
     else:
-        ids = kafka_identity.made_anew(was, now)
+        ids = kafka_identity.find_recreated(was, now)
         anew = [name for name in ids if name in begun]
         if anew:
-            yield _made_anew(source, {name: ids[name] for name in anew})
-    yield from _offsets(seen, source, cluster, anew)
+            yield _make_recreated_finding(source, {name: ids[name] for name in anew})
+    yield from _compare_offsets(seen, source, cluster, anew)
 
 
-def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
+def _find_in_range(seen: RuleInput, source: SourceEvidence) -> Iterator[Finding]:
     """What Spark finds wrong with the range of a batch before it reads it."""
     restart = seen.restart
     own = next((one for one in restart.ranges if one.source == source.name), None)
@@ -81,12 +83,12 @@ def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
         if known is False
         else f"Every start stops at batch {batch}"
     )
-    gone = kafka_ranges.list_changed(own, Change.VANISHED)
+    gone = kafka_ranges.list_changed(own, Movement.VANISHED)
     if gone:
         where = kafka_ranges.name_partitions(gone)
-        new = [one.partition for one in kafka_ranges.list_changed(own, Change.APPEARED)]
+        new = [one.partition for one in kafka_ranges.list_changed(own, Movement.APPEARED)]
         other = f" or the query read topic {kafka_ranges.name_topics(new)} instead" if new else ""
-        yield _finding(
+        yield _make_finding(
             Code.KAFKA_PARTITION_GONE,
             Severity.LOSES,
             f"{stops}: it begins in {where}, source {source.name}, and has no end there. When the"
@@ -94,10 +96,10 @@ def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
             [Clue(file=entry, expected=f"an offset of {o.partition}", found="none") for o in gone],
             *_list_cures(seen, source, gone, "if topic {} is still to be read"),
         )
-    back = kafka_ranges.list_changed(own, Change.WENT_BACK)
+    back = kafka_ranges.list_changed(own, Movement.WENT_BACK)
     if back:
         where = kafka_ranges.name_partitions(back)
-        yield _finding(
+        yield _make_finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
             f"{stops}: it ends before it begins in {where}, source {source.name}. The topic was"
@@ -111,7 +113,7 @@ def _within_range(seen: Seen, source: SourceSeen) -> Iterator[Finding]:
 
 
 def _list_cures(
-    seen: Seen, source: SourceSeen, lost: Sequence[PartitionChange], condition: str
+    seen: RuleInput, source: SourceEvidence, lost: Sequence[PartitionChange], condition: str
 ) -> Iterator[str]:
     """Return what can be done about a range that Spark refuses."""
     batches = seen.evidence.batches
@@ -130,7 +132,7 @@ def _list_cures(
     )
 
 
-def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
+def _read_recorded(seen: RuleInput, source: SourceEvidence) -> KafkaIdentity | Unknown:
     """What the query read from when it last ran."""
     plan = seen.evidence.plan
     if isinstance(plan, Unknown):
@@ -139,27 +141,27 @@ def _recorded(seen: Seen, source: SourceSeen) -> KafkaIdentity | Unknown:
     return NOT_IDENTIFIED if known is None else known.identity
 
 
-def _why(seen: Seen, source: SourceSeen) -> str:
+def _explain_short_topic(seen: RuleInput, source: SourceEvidence) -> str:
     """How a topic that has no other id, or none that is known, can be too short."""
     cluster = seen.surroundings.kafka
     if isinstance(cluster, Unknown) or isinstance(cluster.identity, Unknown):
         return _SHORT
-    same = isinstance(_recorded(seen, source), KafkaIdentity)
+    same = isinstance(_read_recorded(seen, source), KafkaIdentity)
     return "it is the same topic by its id, and has lost its last records" if same else _SHORT
 
 
-def _clusters(seen: Seen) -> set[str]:
+def _list_clusters(seen: RuleInput) -> set[str]:
     """Every cluster that the query read from."""
-    told = [_recorded(seen, one) for one in seen.evidence.sources]
+    told = [_read_recorded(seen, one) for one in seen.evidence.sources]
     return {one.cluster for one in told if isinstance(one, KafkaIdentity)}
 
 
-def _not_assessed(source: SourceSeen, reason: str) -> NotAssessed:
+def _make_not_assessed(source: SourceEvidence, reason: str) -> NotAssessed:
     question = f"whether Kafka has the offsets of source {source.name}"
     return NotAssessed(question=question, reason=reason)
 
 
-def _other_cluster(seen: Seen, source: SourceSeen, was: str, now: str) -> Finding:
+def _make_cluster_finding(seen: RuleInput, source: SourceEvidence, was: str, now: str) -> Finding:
     plan = seen.evidence.plan
     return Finding(
         code=Code.KAFKA_CLUSTER_CHANGED,
@@ -177,7 +179,7 @@ def _other_cluster(seen: Seen, source: SourceSeen, was: str, now: str) -> Findin
     )
 
 
-def _made_anew(source: SourceSeen, ids: Mapping[str, tuple[str, str]]) -> Finding:
+def _make_recreated_finding(source: SourceEvidence, ids: Mapping[str, tuple[str, str]]) -> Finding:
     clues = [
         Clue(file=name, expected=f"topic id {was}", found=f"topic id {now}")
         for name, (was, now) in ids.items()
@@ -192,11 +194,13 @@ def _made_anew(source: SourceSeen, ids: Mapping[str, tuple[str, str]]) -> Findin
     )
 
 
-def _offsets(
-    seen: Seen, source: SourceSeen, cluster: KafkaSeen, anew: Collection[str]
+def _compare_offsets(
+    seen: RuleInput, source: SourceEvidence, cluster: KafkaCluster, anew: Collection[str]
 ) -> Iterator[Finding]:
     """Whether the cluster has what is to be read, of topics that are still the same."""
-    positions = {one: at for one, at in _positions(seen, source).items() if one.topic not in anew}
+    positions = {
+        one: at for one, at in _read_positions(seen, source).items() if one.topic not in anew
+    }
     gone = [one for one in positions if one not in cluster.first]
     expired = {
         one: position
@@ -209,25 +213,28 @@ def _offsets(
         if one in cluster.next and position > cluster.next[one]
     }
     if expired:
-        yield _finding(
+        yield _make_finding(
             Code.KAFKA_OFFSETS_EXPIRED,
             Severity.LOSES,
             f"Kafka has deleted records that source {source.name} has yet to read.",
-            [_clue(one, f"offset {at}", cluster.first[one]) for one, at in expired.items()],
+            [
+                _make_start_clue(one, f"offset {at}", cluster.first[one])
+                for one, at in expired.items()
+            ],
             "with `failOnDataLoss` the query stops; without it, it goes on without those records",
         )
     if beyond:
-        yield _finding(
+        yield _make_finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
             f"A topic of source {source.name} ends before the offsets that were read:"
-            f" {_why(seen, source)}.",
-            [_ended(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
+            f" {_explain_short_topic(seen, source)}.",
+            [_make_end_clue(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
             "point the query at the right cluster; or, if the topic was deleted and created again,"
             f" {advice.NEW_NAME}",
         )
     if gone:
-        yield _finding(
+        yield _make_finding(
             Code.KAFKA_PARTITION_GONE,
             Severity.LOSES,
             f"Partitions of source {source.name} are not in the cluster.",
@@ -239,7 +246,7 @@ def _offsets(
         )
 
 
-def _positions(seen: Seen, source: SourceSeen) -> dict[TopicPartition, int]:
+def _read_positions(seen: RuleInput, source: SourceEvidence) -> dict[TopicPartition, int]:
     """From where the batch to come reads: the start of its range."""
     ranges = {one.source: one for one in seen.restart.ranges}
     found: SourceRange | None = ranges.get(source.name)
@@ -255,19 +262,19 @@ def _positions(seen: Seen, source: SourceSeen) -> dict[TopicPartition, int]:
     }
 
 
-def _clue(one: TopicPartition, expected: str, first: int) -> Clue:
+def _make_start_clue(one: TopicPartition, expected: str, first: int) -> Clue:
     return Clue(
         file=f"{one.topic}-{one.partition}", expected=expected, found=f"offsets from {first} on"
     )
 
 
-def _ended(one: TopicPartition, expected: str, end: int) -> Clue:
+def _make_end_clue(one: TopicPartition, expected: str, end: int) -> Clue:
     return Clue(
         file=f"{one.topic}-{one.partition}", expected=expected, found=f"offsets up to {end}"
     )
 
 
-def _finding(
+def _make_finding(
     code: Code, severity: Severity, text: str, clues: list[Clue], *remedies: str
 ) -> Finding:
     return Finding(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from holdfast.decode import source_offset
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
@@ -17,7 +17,7 @@ from holdfast.model.source_offset import KafkaOffset, TopicPartition
 _MOST_TOLD = 5
 
 
-class _Step(NamedTuple):
+class _BackwardStep(NamedTuple):
     """A partition whose offset is lower after a batch than before it."""
 
     batch: int
@@ -26,28 +26,28 @@ class _Step(NamedTuple):
     after: int
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Offsets of Kafka that are lower than one batch before."""
     if seen.restart.starting.continuous:
         return
-    steps = [*_steps(seen.evidence)]
+    steps = [*_find_steps(seen.evidence)]
     if steps:
-        yield _finding(steps, seen.evidence)
+        yield _make_finding(steps, seen.evidence)
 
 
-def _steps(evidence: Evidence) -> Iterator[_Step]:
+def _find_steps(evidence: Evidence) -> Iterator[_BackwardStep]:
     committed = evidence.batches.last_committed
     for batch, entry in sorted(evidence.offset_entries.items(), reverse=True):
         earlier = evidence.offset_entries.get(BatchId(batch - 1))
         if earlier is None or committed is None or batch > committed:
             continue
-        before, after = _partitions(earlier), _partitions(entry)
+        before, after = _read_partitions(earlier), _read_partitions(entry)
         for key, start in sorted(before.items()):
             if key in after and 0 <= after[key] < start:
-                yield _Step(batch, key[1], start, after[key])
+                yield _BackwardStep(batch, key[1], start, after[key])
 
 
-def _partitions(entry: OffsetEntry) -> dict[tuple[str, TopicPartition], int]:
+def _read_partitions(entry: OffsetEntry) -> dict[tuple[str, TopicPartition], int]:
     return {
         (source.source, partition): offset
         for source in entry.sources
@@ -56,10 +56,10 @@ def _partitions(entry: OffsetEntry) -> dict[tuple[str, TopicPartition], int]:
     }
 
 
-def _finding(steps: list[_Step], evidence: Evidence) -> Finding:
+def _make_finding(steps: list[_BackwardStep], evidence: Evidence) -> Finding:
     first = steps[0]
     last = first.batch == evidence.batches.last_planned
-    read = f"the records from {first.after} to {first.before} of {_name(first.partition)}"
+    read = f"the records from {first.after} to {first.before} of {_name_partition(first.partition)}"
     effect = f"A start reads {read} a second time" if last else f"Spark has read {read} twice"
     return Finding(
         code=Code.SOURCE_WENT_BACK,
@@ -69,7 +69,7 @@ def _finding(steps: list[_Step], evidence: Evidence) -> Finding:
         clues=tuple(
             Clue(
                 file=f"offsets/{one.batch}",
-                expected=f"{one.before} or later in {_name(one.partition)}",
+                expected=f"{one.before} or later in {_name_partition(one.partition)}",
                 found=str(one.after),
             )
             for one in steps[:_MOST_TOLD]
@@ -86,5 +86,5 @@ def _finding(steps: list[_Step], evidence: Evidence) -> Finding:
     )
 
 
-def _name(partition: TopicPartition) -> str:
+def _name_partition(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"

@@ -9,13 +9,13 @@ So the stores at version N+1 show which tasks of the pending batch N had finishe
 from collections.abc import Iterator
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import state_load
 
 _MOST_TOLD = 5
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Count the stores that have the version of the pending batch."""
     evidence, batch = seen.evidence, seen.restart.batch
     if not seen.restart.rerun or isinstance(batch, Unknown) or seen.restart.starting.continuous:
@@ -24,12 +24,14 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     if committed is not None and committed >= batch:
         return
     latest = {
-        state_load.folder(operator.operator, store.partition, store.store): store.latest_version
+        state_load.format_folder(
+            operator.operator, store.partition, store.store
+        ): store.latest_version
         for operator in evidence.operators
         for store in operator.stores
     }
     absent = [
-        state_load.folder(operator.operator, partition, store)
+        state_load.format_folder(operator.operator, partition, store)
         for operator in evidence.operators
         for partition, store in operator.absent
     ]
@@ -43,7 +45,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             " batches, as in a checkpoint that was taken back, or while the query runs."
         )
     else:
-        text = _text(batch, len(written), len(written) + len(others))
+        text = _describe_progress(batch, len(written), len(written) + len(others))
     shown = others[:_MOST_TOLD] if written else []
     yield Finding(
         code=Code.BATCH_PROGRESS,
@@ -61,7 +63,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     )
 
 
-def _text(batch: int, written: int, stores: int) -> str:
+def _describe_progress(batch: int, written: int, stores: int) -> str:
     again = f"A start writes version {batch + 1} of the state again in every store."
     if written == stores:
         every = "the only state store" if stores == 1 else f"all {stores:,} state stores"

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
 
 _V4_1, _FIXED = SparkVersion(4, 1), SparkVersion(4, 2)
 _CHANGELOGS_SINCE = SparkVersion(3, 5)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Checksums of state files that have no names of their own, and snapshots that come late."""
     if seen.evidence.operators:
-        yield from _checksums(seen)
-        yield from _late_snapshots(seen)
+        yield from _find_checksum_hazard(seen)
+        yield from _find_snapshot_hazard(seen)
 
 
-def _checksums(seen: Seen) -> Iterator[Finding]:
+def _find_checksum_hazard(seen: RuleInput) -> Iterator[Finding]:
     """SPARK-56461: a batch that is tried again writes a file and its checksum in two steps.
 
     The files of both tries have the same name in checkpoint format 1, so that an old file can end
@@ -66,7 +66,7 @@ def _checksums(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _late_snapshots(seen: Seen) -> Iterator[Finding]:
+def _find_snapshot_hazard(seen: RuleInput) -> Iterator[Finding]:
     """SPARK-55892: with a changelog, maintenance uploads snapshots some time after their batch.
 
     By then another executor may have deleted the files of older snapshots that they reuse.

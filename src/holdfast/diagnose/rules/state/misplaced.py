@@ -3,25 +3,25 @@
 from collections.abc import Iterator, Sequence
 
 from holdfast.model.evidence import Evidence
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.state import Misplaced
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.state import MisplacedPartition
 from holdfast.predict import restart
 
 _MOST_TOLD = 5
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Find state that only traces point to, and state at the wrong level."""
-    yield from _suspected(seen)
-    yield from _misplaced(seen)
+    yield from _find_suspected(seen)
+    yield from _find_misplaced(seen)
 
 
-def _suspected(seen: Seen) -> Iterator[Finding]:
+def _find_suspected(seen: RuleInput) -> Iterator[Finding]:
     """No state is there, and something suggests that the query keeps some."""
     other, evidence = seen.restart.otherwise, seen.evidence
     if other is None or other.condition != restart.STATE_LOST:
         return
-    signs = [*_signs(evidence)]
+    signs = [*_list_signs(evidence)]
     if not signs:
         return
     yield Finding(
@@ -40,7 +40,7 @@ def _suspected(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _signs(evidence: Evidence) -> Iterator[Clue]:
+def _list_signs(evidence: Evidence) -> Iterator[Clue]:
     planned = evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(planned)
     if evidence.empty_state:
@@ -51,7 +51,7 @@ def _signs(evidence: Evidence) -> Iterator[Clue]:
         yield Clue(file=f"offsets/{planned}", expected="no watermark, or state", found=found)
 
 
-def _misplaced(seen: Seen) -> Iterator[Finding]:
+def _find_misplaced(seen: RuleInput) -> Iterator[Finding]:
     """State files at a level where Spark does not look."""
     evidence = seen.evidence
     if not evidence.misplaced:
@@ -79,11 +79,11 @@ def _misplaced(seen: Seen) -> Iterator[Finding]:
             Clue(file=one.belongs, expected="the state files", found=f"they lie in `{one.folder}`")
             for one in shown[:_MOST_TOLD]
         ),
-        remedies=(_moved(shown),) if wanted else (),
+        remedies=(_advise_move(shown),) if wanted else (),
     )
 
 
-def _moved(shown: Sequence[Misplaced]) -> str:
+def _advise_move(shown: Sequence[MisplacedPartition]) -> str:
     """How to bring the files to where Spark looks."""
     one = shown[0]
     above, belongs = one.folder.rpartition("/")[0], one.belongs.rpartition("/")[0]

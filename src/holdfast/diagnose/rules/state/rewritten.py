@@ -10,11 +10,11 @@ Only times tell, so they must be those of Spark: in a copy they are when it was 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.model.evidence import BatchSeen, Evidence
+from holdfast.model.evidence import Evidence, TimelineBatch
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
-from holdfast.model.state import StoreSeen
+from holdfast.model.state import StoreEvidence
 
 # The times may come from two clocks, and an object store knows no milliseconds.
 _SLACK_MS = 5_000
@@ -22,7 +22,7 @@ _MOST_TOLD = 5
 _QUESTION = "whether state was written over after its commit"
 
 
-class _Late(NamedTuple):
+class _LateChange(NamedTuple):
     """Changes that are younger than the commit of their batch."""
 
     file: str
@@ -30,7 +30,7 @@ class _Late(NamedTuple):
     after_ms: int
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The newest changes that a start replays, beside the commits of their batches."""
     stores = [
         (operator.operator, store)
@@ -40,11 +40,11 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
     ]
     if not stores:
         return
-    committed = _committed(seen.evidence)
+    committed = _read_commit_times(seen.evidence)
     if isinstance(committed, Unknown):
         yield NotAssessed(question=_QUESTION, reason=committed.reason)
         return
-    late = [_late(operator, store, committed) for operator, store in stores]
+    late = [_find_late(operator, store, committed) for operator, store in stores]
     if any(len(versions) > 1 for versions in late):
         # A task writes one version of a partition; a folder that was put back has many.
         reason = "the files of the state are younger than their commits, as those of a copy are"
@@ -52,12 +52,12 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         return
     found = [one for versions in late for one in versions]
     if found:
-        yield _rewritten(found)
+        yield _make_finding(found)
 
 
-def _committed(evidence: Evidence) -> Mapping[int, int] | Unknown:
+def _read_commit_times(evidence: Evidence) -> Mapping[int, int] | Unknown:
     """When each version was committed, where the times can be trusted."""
-    known: dict[BatchId, BatchSeen] = {one.batch: one for one in evidence.timeline}
+    known: dict[BatchId, TimelineBatch] = {one.batch: one for one in evidence.timeline}
     times: dict[int, int] = {}
     followed = False
     for batch, one in known.items():
@@ -71,19 +71,21 @@ def _committed(evidence: Evidence) -> Mapping[int, int] | Unknown:
     return times
 
 
-def _late(operator: int, store: StoreSeen, committed: Mapping[int, int]) -> list[_Late]:
+def _find_late(
+    operator: int, store: StoreEvidence, committed: Mapping[int, int]
+) -> list[_LateChange]:
     """What is replayed, after the last snapshot, and came after its commit."""
     snapshot = max((span.last for span in store.snapshots), default=0)
     folder = f"state/{operator}/{store.partition}"
     folder = folder if store.store == "default" else f"{folder}/{store.store}"
     return [
-        _Late(folder, version, at_ms - committed[version])
+        _LateChange(folder, version, at_ms - committed[version])
         for version, at_ms in sorted(store.written_ms.items())
         if version > snapshot and at_ms > committed.get(version, at_ms) + _SLACK_MS
     ]
 
 
-def _rewritten(late: list[_Late]) -> Finding:
+def _make_finding(late: list[_LateChange]) -> Finding:
     return Finding(
         code=Code.STATE_REWRITTEN,
         severity=Severity.UNDEFINED,

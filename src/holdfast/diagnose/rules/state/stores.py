@@ -6,7 +6,7 @@ from holdfast.model import advice
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.ids import BatchId
 from holdfast.model.restart import StateLoad
 from holdfast.model.spark_version import SparkVersion
@@ -16,20 +16,20 @@ _MOST_TOLD = 5
 _V4_0 = SparkVersion(4, 0)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """State to load, schemas, and operators that Spark cannot check."""
     evidence = seen.evidence
-    yield from _missing(seen)
-    yield from _passed_over(seen)
-    yield from _refused(seen)
-    yield from _schemas(evidence)
-    yield from _evolving(seen)
-    yield from _unchecked(evidence)
-    yield from _elsewhere(evidence)
-    if any(_left(evidence, one.operator) for one in evidence.operators):
+    yield from _find_missing(seen)
+    yield from _find_passed_over(seen)
+    yield from _find_refused(seen)
+    yield from _find_unreadable_schemas(evidence)
+    yield from _find_undescribed(seen)
+    yield from _find_unchecked(evidence)
+    yield from _find_elsewhere(evidence)
+    if any(_may_have_state(evidence, one.operator) for one in evidence.operators):
         yield NotAssessed(
             question="whether the content of the state files is whole",
-            reason=f"only their names and sizes are looked at{_opened(evidence)}",
+            reason=f"only their names and sizes are looked at{_describe_opened(evidence)}",
         )
     elif (
         isinstance(evidence.stateful_operators, Absent)
@@ -42,7 +42,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _opened(evidence: Evidence) -> str:
+def _describe_opened(evidence: Evidence) -> str:
     """How many of RocksDB's snapshots were held against the files that they name."""
     stores = [one for operator in evidence.operators for one in operator.stores]
     having = sum(one.opened or bool(one.snapshots) for one in stores)
@@ -52,28 +52,29 @@ def _opened(evidence: Evidence) -> str:
     return f", and in {held:,} of {having:,} stores what the snapshot names"
 
 
-def _missing(seen: Seen) -> Iterator[Finding]:
+def _find_missing(seen: RuleInput) -> Iterator[Finding]:
     evidence = seen.evidence
     for load in seen.restart.state:
         if _is_misplaced(evidence, load):
             continue  # the files are there, at the wrong level, and have a finding of their own
         if load.missing and load.ended:
-            yield _outlived(evidence, load)
+            yield _make_outlived_finding(evidence, load)
         elif load.missing and load.never_written and not evidence.misplaced:
-            yield _added(load)
-        elif load.missing and not _left(evidence, load.operator):
-            yield _gone(evidence, load)
+            yield _make_added_finding(load)
+        elif load.missing and not _may_have_state(evidence, load.operator):
+            yield _make_gone_finding(evidence, load)
         elif load.missing:
             yield Finding(
                 code=Code.STATE_MISSING,
                 severity=Severity.BLOCKS,
                 text=f"Operator {load.operator} loads version {load.version} of its state, which"
-                f" in {_counted(len(load.missing))} cannot be put together from the files that are"
+                f" in {_format_count(len(load.missing))} cannot be put together from the files"
+                f" that are"
                 " there.",
-                clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
+                clues=tuple(_make_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
                 remedies=(
                     "restore the folder `state` from a copy of the checkpoint",
-                    *_again(seen, BatchId(load.version - 1)),
+                    *_advise_rerun(seen, BatchId(load.version - 1)),
                 ),
             )
 
@@ -85,7 +86,7 @@ def _is_misplaced(evidence: Evidence, load: StateLoad) -> bool:
     return bool(lost) and found.issuperset(lost)
 
 
-def _added(load: StateLoad) -> Finding:
+def _make_added_finding(load: StateLoad) -> Finding:
     """A schema and no state: what a start leaves that fails at a new operator."""
     own = f"state/{load.operator}"
     return Finding(
@@ -106,17 +107,17 @@ def _added(load: StateLoad) -> Finding:
     )
 
 
-def _counted(stores: int) -> str:
+def _format_count(stores: int) -> str:
     return "1 store" if stores == 1 else f"{stores:,} stores"
 
 
-def _left(evidence: Evidence, operator: int) -> bool:
+def _may_have_state(evidence: Evidence, operator: int) -> bool:
     """Whether a partition of an operator is there, or one that cannot be seen."""
     own = [one for one in evidence.operators if one.operator == operator]
     return any(one.partitions or one.unlisted for one in own)
 
 
-def _gone(evidence: Evidence, load: StateLoad) -> Finding:
+def _make_gone_finding(evidence: Evidence, load: StateLoad) -> Finding:
     """Its folder was deleted: something else tells of the operator."""
     names = evidence.stateful_operators
     told = f", as in `{names.read_from[0]}`" if isinstance(names, Known) else ""
@@ -137,7 +138,7 @@ def _gone(evidence: Evidence, load: StateLoad) -> Finding:
     )
 
 
-def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
+def _make_outlived_finding(evidence: Evidence, load: StateLoad) -> Finding:
     """State that ends in all stores at once, far behind the commits."""
     committed = evidence.batches.last_committed
     return Finding(
@@ -146,7 +147,7 @@ def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
         text=f"The state of operator {load.operator} ends at version {load.ended} in every store,"
         f" and batches up to {committed} are committed: the query that wrote it fails, for it loads"
         f" version {load.version}; a query without this operator starts.",
-        clues=tuple(_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
+        clues=tuple(_make_clue(evidence, one, load) for one in load.missing[:_MOST_TOLD]),
         remedies=(
             "if the operator was taken out of the query, start it: this state is not loaded",
             f"else restore the folder `state` as it was after batch {committed}",
@@ -154,9 +155,9 @@ def _outlived(evidence: Evidence, load: StateLoad) -> Finding:
     )
 
 
-def _clue(evidence: Evidence, store: str, load: StateLoad) -> Clue:
+def _make_clue(evidence: Evidence, store: str, load: StateLoad) -> Clue:
     """What a store lacks; the first file of it that cannot be read says it best."""
-    for file in state_load.stopping(evidence, load, store):
+    for file in state_load.list_blocking(evidence, load, store):
         return Clue(file=file.path, expected="a file that can be loaded", found=file.reason)
     if _lacks_names(evidence, load, store):
         expected = f"`commits/{load.version - 1}`, which names the files"
@@ -171,19 +172,20 @@ def _lacks_names(evidence: Evidence, load: StateLoad, store: str) -> bool:
         one.unique_ids
         for operator in evidence.operators
         for one in operator.stores
-        if state_load.folder(operator.operator, one.partition, one.store) == store
+        if state_load.format_folder(operator.operator, one.partition, one.store) == store
     )
 
 
-def _passed_over(seen: Seen) -> Iterator[Finding]:
+def _find_passed_over(seen: RuleInput) -> Iterator[Finding]:
     """Files of the state that cannot be read, where the version to load is there all the same."""
     stopped = {store for load in seen.restart.state for store in load.missing}
     unread = [
         file
         for operator in seen.evidence.operators
         for one in operator.stores
-        if (store := state_load.folder(operator.operator, one.partition, one.store)) not in stopped
-        for file in state_load.damaged(seen.evidence, store)
+        if (store := state_load.format_folder(operator.operator, one.partition, one.store))
+        not in stopped
+        for file in state_load.list_damaged(seen.evidence, store)
     ]
     if not unread or isinstance(seen.restart.batch, Unknown):
         return
@@ -200,8 +202,8 @@ def _passed_over(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _refused(seen: Seen) -> Iterator[Finding]:
-    files = state_load.of_4_0(seen.evidence)
+def _find_refused(seen: RuleInput) -> Iterator[Finding]:
+    files = state_load.list_stores_of_4_0(seen.evidence)
     if files and seen.restart.starting.spark != _V4_0:
         yield Finding(
             code=Code.STATE_VERSION_UNKNOWN,
@@ -215,12 +217,12 @@ def _refused(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _again(seen: Seen, batch: BatchId) -> Iterator[str]:
+def _advise_rerun(seen: RuleInput, batch: BatchId) -> Iterator[str]:
     """To run the last batch again, where it is committed and what it loads is there.
 
     Below a batch that is planned, a commit that is removed makes nothing run again.
     """
-    loaded = state_load.of(seen.evidence, batch, seen.restart.starting.spark)
+    loaded = state_load.list_loads(seen.evidence, batch, seen.restart.starting.spark)
     if not seen.restart.rerun and not any(one.missing for one in loaded):
         yield (
             f"or, if it cannot be had, remove `commits/{batch}` and its hidden `.crc`: batch"
@@ -229,15 +231,15 @@ def _again(seen: Seen, batch: BatchId) -> Iterator[str]:
         )
 
 
-def _schemas(evidence: Evidence) -> Iterator[Finding]:
+def _find_unreadable_schemas(evidence: Evidence) -> Iterator[Finding]:
     for file in evidence.unreadable:
         schema = file.path.startswith("state/") and file.path.endswith("_metadata/schema")
-        if schema and not file.unseen:
+        if schema and not file.is_unread:
             anew = f"put `{file.path}` away: Spark then writes it anew, and checks nothing once"
-            yield _schema(file, anew)
+            yield _make_schema_finding(file, anew)
 
 
-def _schema(file: UnreadableFile, remedy: str) -> Finding:
+def _make_schema_finding(file: UnreadableFile, remedy: str) -> Finding:
     return Finding(
         code=Code.STATE_SCHEMA_UNREADABLE,
         severity=Severity.BLOCKS,
@@ -247,12 +249,12 @@ def _schema(file: UnreadableFile, remedy: str) -> Finding:
     )
 
 
-def _evolving(seen: Seen) -> Iterator[Finding]:
+def _find_undescribed(seen: RuleInput) -> Iterator[Finding]:
     """What describes operators whose schemas only their metadata names."""
     evidence, batch = seen.evidence, seen.restart.batch
     if isinstance(batch, Unknown) or batch == 0 or seen.restart.starting.spark < _V4_0:
         return
-    for operator, file in operator_descriptions.metadata(evidence):
+    for operator, file in operator_descriptions.find_unreadable_metadata(evidence):
         yield Finding(
             code=Code.OPERATOR_METADATA_UNREADABLE,
             severity=Severity.BLOCKS,
@@ -261,24 +263,27 @@ def _evolving(seen: Seen) -> Iterator[Finding]:
             clues=(Clue(file=file.path, expected="the operator's metadata", found=file.reason),),
             remedies=(f"restore `state/{operator.operator}/_metadata` from a copy",),
         )
-    for operator, file in operator_descriptions.schemas(evidence):
+    for operator, file in operator_descriptions.find_unreadable_schemas(evidence):
         remedy = f"restore `{file.path}` from a copy of the checkpoint"
-        if not operator_descriptions.processes(operator):
+        if not operator_descriptions.is_processor(operator):
             remedy = f"put `{file.path}` away: Spark then writes one anew, and checks nothing once"
-        yield _schema(file, remedy)
-    for _, path in operator_descriptions.lost_schemas(evidence):
+        yield _make_schema_finding(file, remedy)
+    for _, path in operator_descriptions.find_lost_schemas(evidence):
         lost = UnreadableFile(path=path, reason="no such file")
-        yield _schema(lost, f"restore `{path}` from a copy of the checkpoint")
+        yield _make_schema_finding(lost, f"restore `{path}` from a copy of the checkpoint")
 
 
-def _unchecked(evidence: Evidence) -> Iterator[Finding]:
-    blocked = {operator.operator for operator, _ in operator_descriptions.metadata(evidence)}
+def _find_unchecked(evidence: Evidence) -> Iterator[Finding]:
+    blocked = {
+        operator.operator
+        for operator, _ in operator_descriptions.find_unreadable_metadata(evidence)
+    }
     for operator in evidence.operators:
-        if operator.operator in blocked or not _left(evidence, operator.operator):
+        if operator.operator in blocked or not _may_have_state(evidence, operator.operator):
             continue
         if isinstance(operator.name, Known) and not operator.name.inferred:
             continue
-        if isinstance(operator.name, UnreadableFile) and operator.name.unseen:
+        if isinstance(operator.name, UnreadableFile) and operator.name.is_unread:
             continue
         path = f"state/{operator.operator}/_metadata/metadata"
         reason = "no such file" if isinstance(operator.name, Known) else operator.name.reason
@@ -292,10 +297,10 @@ def _unchecked(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _elsewhere(evidence: Evidence) -> Iterator[Finding]:
-    here = operator_descriptions.folder(evidence.location.value)
+def _find_elsewhere(evidence: Evidence) -> Iterator[Finding]:
+    here = operator_descriptions.normalize_location(evidence.location.value)
     for operator in evidence.operators:
-        other = operator_descriptions.elsewhere(evidence, operator)
+        other = operator_descriptions.list_foreign_schemas(evidence, operator)
         if other:
             yield Finding(
                 code=Code.STATE_SCHEMA_ELSEWHERE,

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 
 _MOST_TOLD = 5
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The same query id at two places, and checkpoints in checkpoints."""
     twins = seen.surroundings.same_query
     if isinstance(twins, Unknown):
@@ -27,7 +27,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             ),
             remedies=("start only one of them; a copy that is to live needs a sink of its own",),
         )
-    yield from _elsewhere(seen)
+    yield from _find_copies(seen)
     nested = seen.evidence.nested
     if nested:
         others = (
@@ -54,7 +54,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _elsewhere(seen: Seen) -> Iterator[Finding]:
+def _find_copies(seen: RuleInput) -> Iterator[Finding]:
     """Copies near this checkpoint that nobody sees in the same folder."""
     copies, own = seen.surroundings.copies, seen.evidence.batches.last_planned
     if not copies:

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 from holdfast.model.evidence import RestartSign, Start
 from holdfast.model.fact import Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """A lease that is held, a lease of a driver that died, and runs that overlap."""
-    yield from _lease(seen)
-    yield from _overlaps(seen)
+    yield from _find_lease(seen)
+    yield from _find_overlaps(seen)
 
 
-def _lease(seen: Seen) -> Iterator[Finding | NotAssessed]:
-    lease, now = seen.evidence.lease, seen.evidence.looked_ms
+def _find_lease(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
+    lease, now = seen.evidence.lease, seen.evidence.observed_ms
     if lease is None:
         yield NotAssessed(
             question="whether a driver runs this query now",
@@ -46,13 +46,13 @@ def _lease(seen: Seen) -> Iterator[Finding | NotAssessed]:
     )
 
 
-def _overlaps(seen: Seen) -> Iterator[Finding]:
+def _find_overlaps(seen: RuleInput) -> Iterator[Finding]:
     history = seen.evidence.restart_history
     if not isinstance(history, Known):
         return
     told = [one for one in history.value if one.sign is RestartSign.RECORDED]
     for earlier, later in itertools.pairwise(told):
-        if _overlap(earlier, later):
+        if _do_overlap(earlier, later):
             yield Finding(
                 code=Code.TWO_DRIVERS,
                 severity=Severity.UNDEFINED,
@@ -68,7 +68,7 @@ def _overlaps(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _overlap(earlier: Start, later: Start) -> bool:
+def _do_overlap(earlier: Start, later: Start) -> bool:
     if isinstance(earlier.ended_ms, Unknown) or isinstance(later.at_ms, Unknown):
         return False
     return earlier.ended_ms > later.at_ms

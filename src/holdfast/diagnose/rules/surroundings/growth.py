@@ -3,34 +3,34 @@
 from collections.abc import Iterator
 
 from holdfast.model.checkpoint import FileKind
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
-from holdfast.model.ids import within
-from holdfast.model.state import OperatorSeen
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
+from holdfast.model.ids import spans_contain
+from holdfast.model.state import OperatorEvidence
 
 _LONG_CHAIN = 50
 _LARGE_LOG = 100 << 20
 _MANY_ENTRIES = 1000
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Rows of state changes without a snapshot, large source logs, logs that are not purged."""
     for operator in seen.evidence.operators:
-        yield from _chain(operator)
-    yield from _source_log(seen)
+        yield from _find_long_chain(operator)
+    yield from _find_large_log(seen)
     for log, spans in (
         ("offsets", seen.evidence.batches.offset_spans),
         ("commits", seen.evidence.batches.commit_spans),
     ):
         count = sum(span.last - span.first + 1 for span in spans)
         if count > _MANY_ENTRIES:
-            yield _not_purged(log, count)
+            yield _make_purge_finding(log, count)
 
 
-def _chain(operator: OperatorSeen) -> Iterator[Finding]:
+def _find_long_chain(operator: OperatorEvidence) -> Iterator[Finding]:
     for store in operator.stores:
         last = max((span.last for span in store.snapshots), default=0)
         length = store.latest_version - last
-        if length > _LONG_CHAIN and within(store.restorable, store.latest_version):
+        if length > _LONG_CHAIN and spans_contain(store.restorable, store.latest_version):
             yield Finding(
                 code=Code.STATE_CHAIN_LONG,
                 severity=Severity.SLOW,
@@ -53,7 +53,7 @@ def _chain(operator: OperatorSeen) -> Iterator[Finding]:
             return
 
 
-def _source_log(seen: Seen) -> Iterator[Finding]:
+def _find_large_log(seen: RuleInput) -> Iterator[Finding]:
     kinds = (FileKind.SOURCE_LOG, FileKind.SOURCE_COMPACT)
     size = sum(seen.evidence.files[kind].bytes for kind in kinds if kind in seen.evidence.files)
     if size > _LARGE_LOG:
@@ -74,7 +74,7 @@ def _source_log(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _not_purged(log: str, count: int) -> Finding:
+def _make_purge_finding(log: str, count: int) -> Finding:
     return Finding(
         code=Code.LOG_NOT_PURGED,
         severity=Severity.SLOW,

@@ -5,13 +5,13 @@ Apache's are, from 3.5 on. A vendor's own may read and write otherwise.
 
 from collections.abc import Iterator
 
-from holdfast.model.finding import Finding, NotAssessed, Seen
+from holdfast.model.finding import Finding, NotAssessed, RuleInput
 from holdfast.model.spark_version import Runtime, SparkVersion
 
 _HELD_SINCE = SparkVersion(3, 5)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """The Sparks before that were tried, too, and differ where files are damaged in odd ways."""
     spark = seen.restart.starting.spark
     if spark < _HELD_SINCE:

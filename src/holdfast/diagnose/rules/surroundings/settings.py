@@ -6,7 +6,7 @@ Spark puts the settings of the latest offset entry in force, and says so in a li
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
 from holdfast.spark import state_partitions
 from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
@@ -15,7 +15,7 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _V4_2 = SparkVersion(4, 2)
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Settings that were asked for and differ from the pinned ones."""
     pinned = seen.evidence.settings
     file = f"offsets/{seen.evidence.batches.last_planned}"
@@ -29,7 +29,7 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
                 clues=(Clue(file=file, expected=f"`{wish}`", found=f"`{pinned[key]}`"),),
                 remedies=(f"to use the new value, {advice.NEW_CHECKPOINT}",),
             )
-    yield from _partitions(seen, file)
+    yield from _find_unpinned(seen, file)
     if OF_3_5_4 in pinned and seen.restart.starting.spark >= LOST_IN:
         yield Finding(
             code=Code.SETTING_LOST,
@@ -46,18 +46,19 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
         )
 
 
-def _partitions(seen: Seen, file: str) -> Iterator[Finding]:
+def _find_unpinned(seen: RuleInput, file: str) -> Iterator[Finding]:
     """Partitions whose number nothing keeps: another one than theirs is asked for, or none."""
     if seen.restart.starting.spark != _V4_2:
         return
     wish = seen.surroundings.asked.get(state_partitions.SHUFFLE, "")
-    for operator, was in state_partitions.partitions(seen.evidence).items():
+    for operator, was in state_partitions.find_unpinned(seen.evidence).items():
         if wish == str(was):
             continue
         yield Finding(
             code=Code.PARTITIONS_UNPINNED,
             severity=Severity.UNDEFINED,
-            text=f"{state_partitions.text(operator, was)}: that release fails with another one, or"
+            text=f"{state_partitions.describe(operator, was)}: that release fails with another"
+            f" one, or"
             " keys lose their state.",
             clues=(
                 Clue(

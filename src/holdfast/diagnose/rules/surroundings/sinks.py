@@ -12,9 +12,9 @@ A ledger with the ranges of its batches refuses another one under an old number,
 from collections.abc import Iterator
 
 from holdfast.model import advice
-from holdfast.model.evidence import NO_BATCH, LedgerSeen
+from holdfast.model.evidence import NO_BATCH, LedgerEvidence
 from holdfast.model.fact import Absent, Known, Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import unread_files
 
 _REFUSES = "stops the query with `BATCH_CHANGED` at another"
@@ -25,7 +25,7 @@ _RESTORE = (
 _QUESTION = "whether the sink holds what the checkpoint counts as done"
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Each sink that keeps a ledger."""
     evidence = seen.evidence
     if not evidence.ledgers:
@@ -41,40 +41,40 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             reason = evidence.batches.unlisted[0].told
             yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
         else:
-            yield from _of_ledger(seen, ledger)
+            yield from _compare_ledger(seen, ledger)
 
 
-def _of_ledger(seen: Seen, ledger: LedgerSeen) -> Iterator[Finding | NotAssessed]:
+def _compare_ledger(seen: RuleInput, ledger: LedgerEvidence) -> Iterator[Finding | NotAssessed]:
     committed = seen.evidence.batches.last_committed
     match ledger.batch:
         case Unknown(reason=reason):
             yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
         case Absent(reason=reason):
             if committed is not None:
-                yield _behind(ledger, f"no batch ({reason})", committed)
+                yield _make_behind_finding(ledger, f"no batch ({reason})", committed)
             elif (
                 reason == NO_BATCH
                 and not seen.restart.rerun
-                and not unread_files.files(seen.evidence)
+                and not unread_files.find(seen.evidence)
             ):
-                yield _not_cleared(ledger)
+                yield _make_not_cleared_finding(ledger)
         case last:
-            yield from _of_batch(seen, ledger, last)
+            yield from _compare_batch(seen, ledger, last)
 
 
-def _of_batch(seen: Seen, ledger: LedgerSeen, last: int) -> Iterator[Finding]:
+def _compare_batch(seen: RuleInput, ledger: LedgerEvidence, last: int) -> Iterator[Finding]:
     committed = seen.evidence.batches.last_committed
     if "restored" in ledger.note:
-        yield _behind(ledger, "a table that was restored since", committed or last)
+        yield _make_behind_finding(ledger, "a table that was restored since", committed or last)
     elif committed is not None and last < committed:
-        yield _behind(ledger, f"batch {last} as its last", committed)
-    elif last > _expected(seen):
-        yield _ahead(seen, ledger, last)
+        yield _make_behind_finding(ledger, f"batch {last} as its last", committed)
+    elif last > _find_expected(seen):
+        yield _make_ahead_finding(seen, ledger, last)
     elif not seen.restart.rerun and last == seen.restart.batch:
-        yield _skips(ledger, last)
+        yield _make_skips_finding(ledger, last)
 
 
-def _expected(seen: Seen) -> int:
+def _find_expected(seen: RuleInput) -> int:
     """The batch that comes, which a sink may hold already; beyond it there must be none."""
     if not isinstance(seen.restart.batch, Unknown):
         return seen.restart.batch
@@ -82,7 +82,7 @@ def _expected(seen: Seen) -> int:
     return 0 if committed is None else committed + 1
 
 
-def _not_cleared(ledger: LedgerSeen) -> Finding:
+def _make_not_cleared_finding(ledger: LedgerEvidence) -> Finding:
     return Finding(
         code=Code.SINK_NOT_CLEARED,
         severity=Severity.UNDEFINED,
@@ -104,7 +104,7 @@ def _not_cleared(ledger: LedgerSeen) -> Finding:
     )
 
 
-def _behind(ledger: LedgerSeen, found: str, committed: int) -> Finding:
+def _make_behind_finding(ledger: LedgerEvidence, found: str, committed: int) -> Finding:
     return Finding(
         code=Code.SINK_BEHIND,
         severity=Severity.LOSES,
@@ -117,7 +117,7 @@ def _behind(ledger: LedgerSeen, found: str, committed: int) -> Finding:
     )  # fmt: skip
 
 
-def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
+def _make_ahead_finding(seen: RuleInput, ledger: LedgerEvidence, last: int) -> Finding:
     batch = seen.restart.batch
     first = "the batches" if isinstance(batch, Unknown) else f"batches {batch} to {last}"
     does = (
@@ -127,7 +127,7 @@ def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
     )
     return Finding(
         code=Code.SINK_AHEAD,
-        severity=_severity(ledger),
+        severity=_choose_severity(ledger),
         text=f"`{ledger.table}` holds batch {last} already: {does}.",
         clues=(
             Clue(
@@ -140,15 +140,15 @@ def _ahead(seen: Seen, ledger: LedgerSeen, last: int) -> Finding:
     )
 
 
-def _severity(ledger: LedgerSeen) -> Severity:
+def _choose_severity(ledger: LedgerEvidence) -> Severity:
     return Severity.BLOCKS if ledger.ranges else Severity.LOSES
 
 
-def _skips(ledger: LedgerSeen, batch: int) -> Finding:
+def _make_skips_finding(ledger: LedgerEvidence, batch: int) -> Finding:
     does = f"it skips the same range, and {_REFUSES}" if ledger.ranges else "it is skipped"
     return Finding(
         code=Code.SINK_SKIPS,
-        severity=_severity(ledger),
+        severity=_choose_severity(ledger),
         text=f"Batch {batch} comes as a new one, and `{ledger.table}` holds a batch of that number:"
         f" {does}.",
         clues=(Clue(file=ledger.table, expected=f"no batch {batch}", found=f"batch {batch}"),),

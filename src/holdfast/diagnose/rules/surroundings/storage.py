@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from holdfast.model import advice
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
-from holdfast.model.finding import Clue, Code, Finding, NotAssessed, Seen, Severity
+from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import operator_descriptions
 
 
-def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
+def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """A checkpoint on storage that ends with a container or a reboot."""
     reason = seen.surroundings.ephemeral
     location = seen.evidence.location.value
@@ -21,12 +21,15 @@ def asked(seen: Seen) -> Iterator[Finding | NotAssessed]:
             severity=Severity.NOTE,
             text="The checkpoint lies on storage that does not last: the query may lose its place.",
             clues=(Clue(file=location, expected="storage that lasts", found=reason),),
-            remedies=(_cure(seen.evidence),),
+            remedies=(_advise_move(seen.evidence),),
         )
 
 
-def _cure(evidence: Evidence) -> str:
-    if any(operator_descriptions.here(evidence, operator) for operator in evidence.operators):
+def _advise_move(evidence: Evidence) -> str:
+    if any(
+        operator_descriptions.list_own_schemas(evidence, operator)
+        for operator in evidence.operators
+    ):
         return (
             "the folder cannot be moved, as the state names files by its path: to use storage that"
             f" lasts, {advice.NEW_CHECKPOINT}"

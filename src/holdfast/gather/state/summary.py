@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.gather.inventory.tree import Tree
+from holdfast.gather.inventory.tree import CheckpointTree
 from holdfast.model.fact import Absent, Fact, Known, Unknown, UnreadableFile
-from holdfast.model.state import OperatorSeen
+from holdfast.model.state import OperatorEvidence
 
 
-def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]]:
+def find_operator_names(
+    operators: Iterable[OperatorEvidence], tree: CheckpointTree
+) -> Fact[tuple[str, ...]]:
     """The fact: which stateful operators the query has.
 
     Unreadable, where what would name them is; a folder of an operator shows that it is there.
@@ -40,7 +42,7 @@ def names(operators: Iterable[OperatorSeen], tree: Tree) -> Fact[tuple[str, ...]
     return Known(value=tuple(told), read_from=tuple(read_from), inferred=inferred)
 
 
-def provider(tree: Tree, settings: Mapping[str, str], read_from: str) -> Fact[str]:
+def find_provider(tree: CheckpointTree, settings: Mapping[str, str], read_from: str) -> Fact[str]:
     """The fact: which state store provider the query uses."""
     pinned = settings.get("spark.sql.streaming.stateStore.providerClass")
     if pinned:
@@ -65,7 +67,7 @@ def provider(tree: Tree, settings: Mapping[str, str], read_from: str) -> Fact[st
     return Absent(reason="the offset entry pins settings, but none of a state store")
 
 
-def output_mode(operator: OperatorSeen) -> str | None:
+def find_output_mode(operator: OperatorEvidence) -> str | None:
     """The output mode that an operator's own properties name; only transformWithState has one."""
     properties = operator.properties if isinstance(operator.properties, Mapping) else {}
     mode = properties.get("outputMode")
