@@ -25,7 +25,8 @@ from holdfast.model.json import Json
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import KafkaOffset, OpaqueOffset, RateMicroBatchOffset
 from holdfast.model.spark_version import SparkVersion
-from holdfast.spark.version import Format, infer_version_range
+from holdfast.spark.formats import Format
+from holdfast.spark.infer import infer_version_range
 
 
 def _source_file(data: bytes) -> object:

@@ -23,7 +23,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.predict import restart
 from holdfast.report import diagnosis, verdict
-from holdfast.spark import version
+from holdfast.spark import versions
 
 _RANKS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement.UNSAFE)
 
@@ -79,7 +79,7 @@ def _require_worst(location: Path) -> Diagnosis:
         assert {by_version[v].judgement for v in one.sparks} == {one.judgement}
         assert {v in failing for v in one.sparks} == {one.restart.error is not None}
     first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
-    assert f" with Spark {version.format_versions(found.sparks)}: " in first
+    assert f" with Spark {versions.format_versions(found.sparks)}: " in first
     return found
 
 
@@ -117,7 +117,9 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
         own = '"conf":{"spark.databricks.delta.preview.enabled":"true",'
         entry.write_text(entry.read_text().replace('"conf":{', own))
     found = _require_worst(location)
-    assert version.format_versions(found.sparks) == "3.5 to 4.0"  # 4.1 has a bug of its own as well
+    assert (
+        versions.format_versions(found.sparks) == "3.5 to 4.0"
+    )  # 4.1 has a bug of its own as well
     assert found.restart.starting.chosen == "the worst of 3.5 or later, which may start it"
 
 

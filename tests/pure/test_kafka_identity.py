@@ -24,7 +24,7 @@ from holdfast.model.fingerprint import (
 )
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.surroundings import KafkaCluster, Surroundings
+from holdfast.model.surroundings import KafkaCluster, LocationFacts, Surroundings
 from holdfast.predict import restart
 
 HERE = KafkaIdentity(cluster="a", topics={"orders": "1", "bills": "2"})
@@ -49,6 +49,10 @@ PLAN = Fingerprint(
     settings={},
 )
 Told = set[tuple[Code, Severity]]
+
+LASTING = LocationFacts(
+    url="/data/c", path="/data/c", temporary="/scratch", file_system="ext4", checkpoint_above=None
+)
 
 
 def of(*sources: PlanSource) -> Fingerprint:
@@ -129,7 +133,7 @@ def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tu
     how = restart.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
     both = [TopicPartition("orders", number) for number in (0, 1)]
     around = Surroundings(
-        ephemeral="",
+        location=LASTING,
         files_gone=(),
         same_query=(),
         delta={},

@@ -3,7 +3,6 @@
 import pytest
 
 from holdfast.diagnose import locations
-from holdfast.diagnose.locations import BaseFacts
 from holdfast.errors import (
     BaseEphemeral,
     BaseMissing,
@@ -18,6 +17,7 @@ from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
 from holdfast.model.definition import Continuously, DeclarationSite, Job, OutputMode
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, JobName, OutputName
+from holdfast.model.surroundings import LocationFacts
 
 LONGEST = "a" * 128
 
@@ -41,8 +41,8 @@ def facts(
     file_system: str = "ext4",
     temporary: str = "/scratch",
     above: str | None = None,
-) -> BaseFacts:
-    return BaseFacts(
+) -> LocationFacts:
+    return LocationFacts(
         url=path or "s3://bucket/checkpoints",
         path=path,
         temporary=temporary,

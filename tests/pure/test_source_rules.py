@@ -16,11 +16,14 @@ from holdfast.model.fingerprint import NOT_IDENTIFIED
 from holdfast.model.ids import Span
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
-from holdfast.model.surroundings import KafkaCluster, Surroundings
+from holdfast.model.surroundings import KafkaCluster, LocationFacts, Surroundings
 from holdfast.predict import restart, source_log
 
+LASTING = LocationFacts(
+    url="/data/c", path="/data/c", temporary="/scratch", file_system="ext4", checkpoint_above=None
+)
 NOTHING = Surroundings(
-    ephemeral="",
+    location=LASTING,
     files_gone=(),
     landing={},
     same_query=(),

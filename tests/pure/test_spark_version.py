@@ -3,8 +3,10 @@
 import pytest
 
 from holdfast.model.spark_version import SparkVersion
-from holdfast.spark import version
-from holdfast.spark.version import NEWEST, OLDEST, Format, infer_version_range
+from holdfast.spark import formats, infer, pinned
+from holdfast.spark.formats import Format
+from holdfast.spark.infer import infer_version_range
+from holdfast.spark.versions import NEWEST, OLDEST
 
 PRUNE = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 STREAMING = "spark.sql.streaming."
@@ -53,7 +55,7 @@ RELEASES = {
 }
 
 
-def pinned(keys: set[str]) -> dict[str, str]:
+def pin(keys: set[str]) -> dict[str, str]:
     return dict.fromkeys(keys, "x")
 
 
@@ -61,21 +63,21 @@ def pinned(keys: set[str]) -> dict[str, str]:
 def test_settings_tell_the_release(
     keys: set[str], lowest: tuple[int, int], highest: tuple[int, int]
 ) -> None:
-    found = infer_version_range(pinned(keys), frozenset(), timestamp_ms=1)
+    found = infer_version_range(pin(keys), frozenset(), timestamp_ms=1)
     assert (found.lowest, found.highest) == (SparkVersion(*lowest), SparkVersion(*highest))
     assert found.or_later == (found.highest == NEWEST)
     assert found.reasons
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("format_", [one for one in Format if one not in version.ONLY_BY])
+@pytest.mark.parametrize("format_", [one for one in Format if one not in formats.ONLY_BY])
 def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
     release: str, format_: Format
 ) -> None:
     keys, _, highest = RELEASES[release]
     true = SparkVersion(*(int(part) for part in release.split(".")[:2]))
-    since = version.WRITTEN_SINCE[format_]
-    found = infer_version_range(pinned(keys), {format_}, timestamp_ms=1)
+    since = formats.WRITTEN_SINCE[format_]
+    found = infer_version_range(pin(keys), {format_}, timestamp_ms=1)
     assert found.highest == SparkVersion(*highest)
     if true < since <= found.highest:
         assert found.lowest == since, "left by a sister of the release: nothing can tell"
@@ -97,7 +99,7 @@ def test_what_the_release_writes_or_a_later_one_left_never_excludes_it(
 def test_formats_narrow_further(
     keys: set[str], formats: set[Format], lowest: tuple[int, int], highest: tuple[int, int]
 ) -> None:
-    found = infer_version_range(pinned(keys), formats)
+    found = infer_version_range(pin(keys), formats)
     assert (found.lowest, found.highest) == (SparkVersion(*lowest), SparkVersion(*highest))
 
 
@@ -108,21 +110,21 @@ def test_continuous_mode_pins_nothing_in_any_version() -> None:
 
 
 def test_a_format_of_a_later_spark_is_told_and_not_believed() -> None:
-    found = infer_version_range(pinned(S3_2_2), {Format.OPERATOR_METADATA})
+    found = infer_version_range(pin(S3_2_2), {Format.OPERATOR_METADATA})
     assert any("Spark 4.0 or later was here before" in reason for reason in found.reasons)
 
 
 def test_the_offset_log_of_4_2_0_that_lost_a_setting() -> None:
-    found = infer_version_range(pinned(S4_2 - S2_2), {Format.OFFSET_LOG_2})
+    found = infer_version_range(pin(S4_2 - S2_2), {Format.OFFSET_LOG_2})
     assert (found.lowest, found.highest) == (SparkVersion(4, 2), SparkVersion(4, 2))
     assert any("as in 4.2.0" in reason for reason in found.reasons)
 
 
 def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
-    later = infer_version_range(pinned(S4_3 | {"spark.sql.streaming.tomorrow"}), frozenset())
+    later = infer_version_range(pin(S4_3 | {"spark.sql.streaming.tomorrow"}), frozenset())
     assert later.or_later
     assert any("no Apache release" in reason for reason in later.reasons)
-    odd = infer_version_range(pinned(S4_0 - {f"{STREAMING}join.stateFormatVersion"}), frozenset())
+    odd = infer_version_range(pin(S4_0 - {f"{STREAMING}join.stateFormatVersion"}), frozenset())
     assert odd.lowest == SparkVersion(4, 0)
     assert any("not as Apache Spark writes" in reason for reason in odd.reasons)
 
@@ -130,13 +132,13 @@ def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
 @pytest.mark.parametrize(
     ("settings", "sources", "reasons"),
     [
-        (pinned(S4_3), {"Kafka", "Delta"}, 0),
-        (pinned(S3_5_4), set[str](), 0),
-        (pinned(S4_0) | {f"{STREAMING}stateStore.providerClass": "org.acme.Provider"}, set(), 0),
-        (pinned(S3_2_2), {"Auto Loader"}, 1),
-        (pinned(S3_5_4 | {"spark.databricks.optimizer.x.streaming"}), set(), 1),
+        (pin(S4_3), {"Kafka", "Delta"}, 0),
+        (pin(S3_5_4), set[str](), 0),
+        (pin(S4_0) | {f"{STREAMING}stateStore.providerClass": "org.acme.Provider"}, set(), 0),
+        (pin(S3_2_2), {"Auto Loader"}, 1),
+        (pin(S3_5_4 | {"spark.databricks.optimizer.x.streaming"}), set(), 1),
         (
-            pinned(S3_2_2)
+            pin(S3_2_2)
             | {f"{STREAMING}stateStore.providerClass": "com.databricks.sql.streaming.state.X"},
             {"Kafka"},
             1,
@@ -146,14 +148,14 @@ def test_settings_of_a_later_spark_or_of_a_vendor() -> None:
 def test_a_databricks_runtime_is_told_by_what_only_it_has(
     settings: dict[str, str], sources: set[str], reasons: int
 ) -> None:
-    found = version.detect_runtime(settings, sources)
+    found = infer.detect_runtime(settings, sources)
     assert len(found.reasons if found else ()) == reasons
     assert found is None or found.name == "a Databricks runtime"
 
 
 def test_the_table_spans_what_is_known() -> None:
-    assert min(version.PINNED_SINCE.values()) == SparkVersion(2, 2)
+    assert min(pinned.PINNED_SINCE.values()) == SparkVersion(2, 2)
     assert SparkVersion(2, 1) == OLDEST
-    assert max(version.PINNED_SINCE.values()) == NEWEST
-    assert set(version.WRITTEN_SINCE) == set(Format)
+    assert max(pinned.PINNED_SINCE.values()) == NEWEST
+    assert set(formats.WRITTEN_SINCE) == set(Format)
     assert str(NEWEST) == "4.3"

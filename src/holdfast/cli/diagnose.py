@@ -12,16 +12,18 @@ from holdfast.cli.bar import ProgressBar
 from holdfast.errors import OptionInvalid
 from holdfast.model.finding import Judgement
 from holdfast.model.spark_version import SparkVersion
+from holdfast.spark import versions
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
-_OLDEST, _NEWEST = SparkVersion(3, 5), SparkVersion(4, 3)
 
 
 @click.command()
 @options.location
 @options.as_json
 @click.option(
-    "--spark", metavar="VERSION", help="The Spark that will start it, 3.5 to 4.3; else as it ran."
+    "--spark",
+    metavar="VERSION",
+    help=f"The Spark that will start it, {versions.PREDICTED}; else as it ran.",
 )
 @click.option(
     "--async-progress", "asynchronous", is_flag=True, help="It starts with asynchronous tracking."
@@ -79,9 +81,9 @@ def _parse_version(told: str | None) -> SparkVersion | None:
         return None
     found = _VERSION.fullmatch(told)
     version = SparkVersion(int(found[1]), int(found[2])) if found else None
-    if version is None or not _OLDEST <= version <= _NEWEST:
+    if version is None or not versions.PREDICTED_SINCE <= version <= versions.NEWEST:
         raise OptionInvalid(
-            f"expected a version from {_OLDEST} to {_NEWEST}, found `--spark {told}`",
+            f"expected a version from {versions.PREDICTED}, found `--spark {told}`",
             hint="write it as in `--spark 4.1`",
         )
     return version

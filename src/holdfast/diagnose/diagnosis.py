@@ -44,7 +44,7 @@ from holdfast.model.finding import Diagnosis, Finding, Judgement, NotAssessed, R
 from holdfast.model.restart import RunForecast, Stage, StartOptions
 from holdfast.model.surroundings import Surroundings
 from holdfast.predict import restart
-from holdfast.spark import version
+from holdfast.spark import versions
 
 CheckpointRule = Callable[[RuleInput], Iterator[Finding | NotAssessed]]
 RULES: tuple[CheckpointRule, ...] = (
@@ -104,7 +104,7 @@ def diagnose_worst(
     if not others:
         return replace(worst, sparks=())
     if worst.restart.starting.spark != starts[0].spark:
-        every = version.format_versions(sorted(one.spark for one in starts))
+        every = versions.format_versions(sorted(one.spark for one in starts))
         how = replace(worst.restart.starting, chosen=f"the worst of {every}, which may start it")
         worst = replace(worst, restart=replace(worst.restart, starting=how))
     return replace(worst, others=tuple(others))

@@ -6,7 +6,6 @@ the text alone comes before what needs the storage.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.errors import (
@@ -22,6 +21,7 @@ from holdfast.errors import (
 from holdfast.model import advice
 from holdfast.model.batch import LastWritten, NothingWritten, WrittenBatch
 from holdfast.model.ids import BatchId, JobName, OutputName
+from holdfast.model.surroundings import LocationFacts
 
 if TYPE_CHECKING:  # what looks at a checkpoint declares no jobs, and is to start fast
     from holdfast.model.definition import Job
@@ -31,17 +31,6 @@ _NAME_LENGTH = 128
 _EPHEMERAL_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/var/folders")  # noqa: S108
 _EPHEMERAL_SYSTEMS = frozenset({"tmpfs", "ramfs", "overlay", "aufs", "rootfs"})
 CHECKPOINT_PARTS = frozenset({"offsets", "commits", "metadata"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseFacts:
-    """What was seen of a checkpoint base: its place, what it stands on, what lies above it."""
-
-    url: str
-    path: str | None
-    temporary: str
-    file_system: str
-    checkpoint_above: str | None
 
 
 def refuse_name(name: str) -> JobNameInvalid | None:
@@ -88,7 +77,7 @@ def refuse_overlap(
     return None
 
 
-def refuse_unsafe_base(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseEphemeral | None:
+def refuse_unsafe_base(facts: LocationFacts, *, dev: bool) -> LocationNested | BaseEphemeral | None:
     """The base must not lie in a checkpoint, nor on storage that does not last."""
     if facts.checkpoint_above:
         return LocationNested(
@@ -96,7 +85,7 @@ def refuse_unsafe_base(facts: BaseFacts, *, dev: bool) -> LocationNested | BaseE
             f" checkpoint `{facts.checkpoint_above}`",
             hint="choose a base beside it",
         )
-    reason = _explain_ephemeral(facts)
+    reason = explain_ephemeral(facts)
     if reason is None or dev:
         return None
     return BaseEphemeral(
@@ -143,7 +132,8 @@ def find_first(*refusals: HoldfastError | None) -> HoldfastError | None:
     return next((refusal for refusal in refusals if refusal is not None), None)
 
 
-def _explain_ephemeral(facts: BaseFacts) -> str | None:
+def explain_ephemeral(facts: LocationFacts) -> str | None:
+    """Return why the storage of a location does not last; None where it does."""
     if facts.path is None:
         return None
     for folder in (facts.temporary, *_EPHEMERAL_FOLDERS):

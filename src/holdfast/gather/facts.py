@@ -18,7 +18,8 @@ from holdfast.model.ids import BatchId, QueryId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import Offset
 from holdfast.model.spark_version import Runtime, VersionRange
-from holdfast.spark.version import Format, detect_runtime, infer_version_range
+from holdfast.spark.formats import Format
+from holdfast.spark.infer import detect_runtime, infer_version_range
 
 _NOT_TOLD = "no checkpoint tells it"
 _WOULD_TELL = "; a run record or `--event-log PATH` would"

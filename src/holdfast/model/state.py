@@ -102,3 +102,9 @@ def make_lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorE
         bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
         stores=(), metadata=Absent(reason=reason), absent=((0, "default"),),
     )  # fmt: skip
+
+
+def format_store_folder(operator: int, partition: int, store: str) -> str:
+    """Return the folder of a state store, relative to its checkpoint."""
+    inner = "" if store == "default" else f"/{store}"
+    return f"state/{operator}/{partition}{inner}"

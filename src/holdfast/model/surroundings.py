@@ -79,16 +79,29 @@ class CheckpointCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocationFacts:
+    """A checkpoint location or its base: where it lies, on what, and which checkpoint is above it.
+
+    `path` is None where it is not on this machine; `temporary` is this machine's temporary folder.
+    """
+
+    url: str
+    path: str | None
+    temporary: str
+    file_system: str
+    checkpoint_above: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Where the checkpoint lies and what its sources still have.
 
-    `ephemeral` is why the storage does not last, empty where it does. `files_gone` are files of the
-    batch to come that are no longer there. `same_query` are other checkpoints with the same query
-    id beside it, and `copies` those near it: in it, above it, or some levels below the folder that
-    it lies in. `asked` are the settings that the query will be started with.
+    `files_gone` are files of the next batch that no longer exist. `same_query` are checkpoints
+    beside it with the same query id, and `copies` those near it: in it, above it, or some levels
+    below its parent folder. `asked` are the settings that the query will be started with.
     """
 
-    ephemeral: str | Unknown
+    location: LocationFacts
     files_gone: tuple[str, ...] | Unknown
     landing: Mapping[str, LandingFolder | Unknown]
     same_query: tuple[str, ...] | Unknown

@@ -12,7 +12,7 @@ from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.source_offset import ConsumedRange, FileOffset, Movement
 from holdfast.predict import sockets
-from holdfast.spark.version import NEWEST
+from holdfast.spark.versions import NEWEST
 
 _LOST = frozenset({Movement.VANISHED, Movement.WENT_BACK})
 

@@ -44,14 +44,13 @@ from holdfast.predict import (
     state_load,
     unread_files,
 )
-from holdfast.spark import exceptions, version
-from holdfast.spark.version import NEWEST
+from holdfast.spark import exceptions, versions
+from holdfast.spark.versions import NEWEST
 
 _DECIDED = Unknown(reason="the source decides when the batch is planned, or read")
 _UNREADABLE = Unknown(reason="the latest offset entry cannot be read")
 _NAME = re.compile(r"\w+")
 _RAN_LAST = "as it ran last"
-_SUPPORTED = SparkVersion(3, 5)
 STATE_LOST = "the query keeps state, which is lost"
 """The condition of the other reading, where a checkpoint has no state."""
 _EMPTY = OffsetEntry(version=1, watermark_ms=0, timestamp_ms=0, settings={}, sources=())
@@ -99,8 +98,8 @@ def list_candidates(
 def _list_possible(evidence: Evidence) -> tuple[SparkVersion, ...]:
     wrote = evidence.spark_versions
     if isinstance(wrote, Runtime | Unknown):
-        return version.list_between(_SUPPORTED, NEWEST)
-    return version.list_between(wrote.lowest, wrote.highest)
+        return versions.list_between(versions.PREDICTED_SINCE, versions.NEWEST)
+    return versions.list_between(wrote.lowest, wrote.highest)
 
 
 def _choose_spark(evidence: Evidence, asked: SparkVersion | None) -> tuple[SparkVersion, str]:

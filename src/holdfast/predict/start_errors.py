@@ -14,7 +14,7 @@ from holdfast.model.offsets import OffsetEntry
 from holdfast.model.restart import Stage, StartError, StartOptions
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import source_errors, source_log
-from holdfast.spark import exceptions, state_partitions
+from holdfast.spark import exceptions, pinned, state_partitions
 
 ENTRY_BEFORE_NEEDED = SparkVersion(2, 2)
 """From here on a start fails without the offset entry before the latest."""
@@ -146,12 +146,12 @@ def _find_repartition(evidence: Evidence) -> Iterator[StartError]:
     if any(one.bare for one in known):
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
         yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
-    pinned = [one.settings.get(state_partitions.SHUFFLE) for one in known]
-    if None in pinned and _read_last_version(evidence) == state_partitions.FORGETS:
-        reason = f"`{state_partitions.SHUFFLE}` is not in `offsets/{planned}` or `{path}`"
+    counts = [one.settings.get(pinned.SHUFFLE_PARTITIONS) for one in known]
+    if None in counts and _read_last_version(evidence) == state_partitions.FORGETS:
+        reason = f"`{pinned.SHUFFLE_PARTITIONS}` is not in `offsets/{planned}` or `{path}`"
         yield exceptions.make_error("", ("NoSuchElementException",), reason, path)
-    elif None not in pinned and len(set(pinned)) > 1:
-        was, now = pinned
+    elif None not in counts and len(set(counts)) > 1:
+        was, now = counts
         yield exceptions.make_error(
             exceptions.REPARTITION,
             ("SparkException",),

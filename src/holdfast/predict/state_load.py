@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from holdfast.decode import names
+from holdfast.model import state
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, Known, UnreadableFile
@@ -60,7 +61,7 @@ def list_next_loads(
         return loads
     unnamed = {
         operator.operator: tuple(
-            format_folder(operator.operator, one.partition, one.store)
+            state.format_store_folder(operator.operator, one.partition, one.store)
             for one in operator.stores
             if one.unique_ids
         )
@@ -143,7 +144,7 @@ def _find_format_error(
 def list_stores_of_4_0(evidence: Evidence) -> tuple[str, ...]:
     """The stores whose snapshot has metadata of a version that only Spark 4.0 writes and reads."""
     return tuple(
-        format_folder(operator.operator, store.partition, store.store)
+        state.format_store_folder(operator.operator, store.partition, store.store)
         for operator in evidence.operators
         for store in operator.stores
         if store.metadata_version == _ONLY_4_0
@@ -289,7 +290,8 @@ def _is_in_reach(evidence: Evidence, load: StateLoad) -> bool:
         span.last >= lowest and span.first < load.version
         for operator in evidence.operators
         for store in operator.stores
-        if format_folder(operator.operator, store.partition, store.store) == load.missing[0]
+        if state.format_store_folder(operator.operator, store.partition, store.store)
+        == load.missing[0]
         for span in store.snapshots
     )
 
@@ -300,7 +302,7 @@ def list_blocking(evidence: Evidence, load: StateLoad, store: str) -> tuple[Unre
         span.last
         for operator in evidence.operators
         for one in operator.stores
-        if format_folder(operator.operator, one.partition, one.store) == store
+        if state.format_store_folder(operator.operator, one.partition, one.store) == store
         for span in one.snapshots
         if span.first <= load.version
     ]
@@ -330,13 +332,7 @@ def _list_missing(operator: OperatorEvidence, version: int, spark: SparkVersion)
         (one.partition, one.store) for one in operator.stores if not _can_give(one, version, spark)
     )
     for partition, store in sorted((*found, *operator.absent)):
-        yield format_folder(operator.operator, partition, store)
-
-
-def format_folder(operator: int, partition: int, store: str) -> str:
-    """Where the files of a store lie."""
-    inner = "" if store == "default" else f"/{store}"
-    return f"state/{operator}/{partition}{inner}"
+        yield state.format_store_folder(operator.operator, partition, store)
 
 
 def _can_give(store: StoreEvidence, version: int, spark: SparkVersion) -> bool:

@@ -9,7 +9,7 @@ from holdfast.model.restart import Restart, RunForecast, SourceRange, StartError
 from holdfast.model.version import VERSION
 from holdfast.report import redact, rows, start_failure, words
 from holdfast.report.terminal.text import Line, Part, Style, clean
-from holdfast.spark import version
+from holdfast.spark import versions
 
 FORMAT = 1
 _MOST_LINES = 8
@@ -157,7 +157,7 @@ def _make_lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _format_verdict(shown: Diagnosis) -> Line:
-    sparks = f" with Spark {version.format_versions(shown.sparks)}" if shown.sparks else ""
+    sparks = f" with Spark {versions.format_versions(shown.sparks)}" if shown.sparks else ""
     other = shown.restart.otherwise
     unless = f", unless {other.condition}" if shown.judgement is Judgement.SAFE and other else ""
     said = f"{shown.judgement.value}{sparks}{unless}: {_format_sentence(shown)}"

@@ -15,7 +15,7 @@ from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
 from holdfast.predict import empty_batch, restart
 from holdfast.report import start_failure
-from holdfast.spark import version
+from holdfast.spark import versions
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -78,7 +78,7 @@ def _find_failure(evidence: Evidence) -> tuple[str, StartError] | None:
     named = (
         f"{predicted.starting.spark}"
         if len(sparks) == len(starts)
-        else version.format_versions(sorted(sparks))
+        else versions.format_versions(sorted(sparks))
     )
     whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
     return start_failure.format_sentence(f"a start of {whose} {named}", predicted, error), error

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 
 from holdfast.model.checkpoint import ColumnFamily
 from holdfast.model.evidence import Evidence
+from holdfast.spark.pinned import SHUFFLE_PARTITIONS
 
-SHUFFLE = "spark.sql.shuffle.partitions"
 FORGETS = "4.2.0"
 _SINCE = 2
 _MOST_DIGITS = 6
@@ -20,7 +20,7 @@ def find_unpinned(evidence: Evidence) -> Mapping[int, int]:
     """How many partitions each operator has, where nothing keeps the number; otherwise none."""
     planned = evidence.batches.last_planned
     entry = evidence.offset_entries.get(planned) if planned is not None else None
-    if entry is None or entry.version < _SINCE or SHUFFLE in entry.settings:
+    if entry is None or entry.version < _SINCE or SHUFFLE_PARTITIONS in entry.settings:
         return {}
     return {
         one.operator: one.partitions
@@ -31,7 +31,7 @@ def find_unpinned(evidence: Evidence) -> Mapping[int, int]:
 
 def read_planned(settings: Mapping[str, str]) -> int:
     """The partitions that a batch was planned with; 0 where nothing tells."""
-    told = settings.get(SHUFFLE, "")
+    told = settings.get(SHUFFLE_PARTITIONS, "")
     return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
 
 

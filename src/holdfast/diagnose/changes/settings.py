@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from holdfast.diagnose.changes import difference
 from holdfast.model import advice
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
-from holdfast.spark import state_partitions
-from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, parse_version
+from holdfast.spark import pinned, state_partitions
+from holdfast.spark.pinned import LOST_IN, OF_3_5_4, PINNED_SINCE
+from holdfast.spark.versions import parse_version
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -57,7 +58,7 @@ def _compare_partitions(change: QueryChange) -> Iterator[Finding]:
     """The number of partitions where nothing keeps the old one, and another is asked for."""
     if change.new.spark_version != state_partitions.FORGETS:
         return
-    wish = change.new.settings.get(state_partitions.SHUFFLE, "")
+    wish = change.new.settings.get(pinned.SHUFFLE_PARTITIONS, "")
     for operator, was in state_partitions.find_unpinned(change.evidence).items():
         if wish.isdecimal() and int(wish) != was:
             fewer = int(wish) < was
@@ -70,7 +71,7 @@ def _compare_partitions(change: QueryChange) -> Iterator[Finding]:
                 was=str(was),
                 now=wish,
                 remedies=(
-                    f"keep it: `--set {state_partitions.SHUFFLE}={was}`",
+                    f"keep it: `--set {pinned.SHUFFLE_PARTITIONS}={was}`",
                     "start it with Spark 4.2.1, which finds the number in the state",
                 ),
             )

@@ -7,7 +7,7 @@ from holdfast.diagnose.changes.difference import NEW_CHECKPOINT
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.spark_version import Runtime, SparkVersion, VersionRange
 from holdfast.predict import state_load
-from holdfast.spark.version import parse_version
+from holdfast.spark.versions import parse_version
 
 _V4_0 = SparkVersion(4, 0)
 _JOIN_VALUES = "-keyWithIndexToValue"

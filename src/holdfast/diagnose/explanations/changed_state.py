@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
+from holdfast.spark.versions import PREDICTED
 
-_ALL = "3.5 to 4.3"
-_BY_TYPE = ((_ALL, "compares types by their place, and neither names nor meaning"),)
+_BY_TYPE = ((PREDICTED, "compares types by their place, and neither names nor meaning"),)
 _ANEW = f"Take the change back, or {advice.NEW_CHECKPOINT}."
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
@@ -30,7 +30,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.OPERATORS_SWAPPED: Explanation(
         meaning="Two stateful operators of one kind have changed places.",
         causes="The order of two deduplications or two joins was changed.",
-        spark=((_ALL, "numbers operators by their place and compares names: never notices"),),
+        spark=((PREDICTED, "numbers operators by their place and compares names: never notices"),),
         cures="Take the change back.",
     ),
     Code.STATE_SCHEMA_CHANGED: Explanation(
@@ -38,7 +38,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="A grouping column, an aggregate or a column of a join was added, removed or cast.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "refuses it with `STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE` or its like, when a"
                     " batch is planned; a new batch has its offset entry by then"
@@ -65,14 +65,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.JOIN_TYPE_CHANGED: Explanation(
         meaning="A join of two streams is of another type.",
         causes="`inner` became `leftOuter`, say.",
-        spark=((_ALL, "forbids it in its documentation, and never notices"),),
+        spark=((PREDICTED, "forbids it in its documentation, and never notices"),),
         cures=_ANEW,
     ),
     Code.JOIN_CHANGED: Explanation(
         meaning="A join of two streams has another condition beside its keys, or keeps other"
         " columns of the same types.",
         causes="The interval of a time condition was changed.",
-        spark=((_ALL, "calls it ill-defined, and never notices"),),
+        spark=((PREDICTED, "calls it ill-defined, and never notices"),),
         cures="Accept it if rows removed by the old condition are no loss.",
     ),
     Code.STATE_FIELDS_RENAMED: Explanation(
@@ -93,8 +93,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " time.",
         causes="A change from processing time to event time, say.",
         spark=(
-            (_ALL, "refuses it where one of both is none: a column more or less"),
-            (_ALL, "does not notice a change from one clock to the other"),
+            (PREDICTED, "refuses it where one of both is none: a column more or less"),
+            (PREDICTED, "does not notice a change from one clock to the other"),
             ("4.0 and later", "transformWithState refuses another time mode"),
         ),
         cures=_ANEW,

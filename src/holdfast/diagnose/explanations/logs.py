@@ -6,8 +6,7 @@ from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 from holdfast.spark.exceptions import REPARTITION
-
-_ALL = "3.5 to 4.3"
+from holdfast.spark.versions import NEWEST, PREDICTED
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.PENDING_BATCH: Explanation(
@@ -17,7 +16,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " the sink can tell a batch that it holds from a new one.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "runs exactly this batch again, over exactly the range in the offset log,"
                     " with the"
@@ -32,7 +31,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
             (
-                "2.3 to 4.3 in continuous mode",
+                f"2.3 to {NEWEST} in continuous mode",
                 (
                     "begins at the end of the last committed epoch, reads on as far as there is"
                     " data, and so writes again what was written since; from 2.4 on an epoch keeps"
@@ -51,7 +50,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " again with a different range. On object stores, a late write of a dead driver arrived.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "takes the entry as it is: no checksum covers the offset log. Where only the"
                     " spaces differ, it runs one batch without rows: it compares texts"
@@ -66,7 +65,10 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="A copy without the folder `commits`, or somebody deleted its entries. It is no"
         " crash: Spark plans a batch only after it has committed the one before.",
         spark=(
-            (_ALL, "runs the latest planned batch again, and takes all batches before for done"),
+            (
+                PREDICTED,
+                "runs the latest planned batch again, and takes all batches before for done",
+            ),
             (
                 "4.0 and later",
                 (
@@ -84,7 +86,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="The driver stopped while the batch ran. If all stores have the version, all tasks"
         " had finished. If some have it, tasks were running. If none has it, no stateful task had"
         " finished. Tasks after the stateful ones may still have been missing.",
-        spark=((_ALL, "loads version N and writes version N+1 again, over what is there"),),
+        spark=((PREDICTED, "loads version N and writes version N+1 again, over what is there"),),
         cures="Nothing has to be done about the state. For the sink, see PENDING_BATCH.",
     ),
     Code.BATCHES_SKIPPED: Explanation(
@@ -93,7 +95,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " several commits replays one batch, not several.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "warns that the commit log does not trail by one, takes the batches in"
                     " between for"
@@ -140,14 +142,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.OFFSET_GAP: Explanation(
         meaning="Entries are missing inside the offset log, further back than a start looks.",
         causes="Deletion by hand, or asynchronous progress tracking.",
-        spark=((_ALL, "does not notice"),),
+        spark=((PREDICTED, "does not notice"),),
         cures="Nothing has to be done. The query cannot be taken back to a batch in the gap.",
     ),
     Code.COMMIT_GAP: Explanation(
         meaning="Entries are missing inside the commit log, or at its beginning.",
         causes="Deletion by hand, a failed upload to S3 that nobody was told of, asynchronous"
         " progress tracking, or first batches of Spark 2.1, which kept no commit log.",
-        spark=((_ALL, "looks at the latest commit only, and does not notice"),),
+        spark=((PREDICTED, "looks at the latest commit only, and does not notice"),),
         cures="Nothing has to be done.",
     ),
     Code.COMMIT_AHEAD: Explanation(
@@ -179,7 +181,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ("4.1", "refuses with `STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY`"),
             ("4.2, 4.3", "refuses with a bare `AssertionError`"),
             (
-                "2.3 to 4.3 in continuous mode",
+                f"2.3 to {NEWEST} in continuous mode",
                 (
                     "fails with `IllegalStateException: Batch N was committed without end epoch"
                     " offsets!` where the entry of the last committed epoch is missing"
@@ -196,7 +198,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " cut short after its source had looked for data, and before the batch was planned.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "begins at batch 0 without a warning: a file source gives every file that its"
                     " log lists as one batch, Kafka begins where it first began, whatever"
@@ -271,7 +273,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " without it.",
         causes="As for ENTRY_UNREADABLE.",
         spark=(
-            (_ALL, "does not notice, and purges the file in time"),
+            (PREDICTED, "does not notice, and purges the file in time"),
             (
                 "4.2 and later",
                 (
@@ -303,7 +305,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCES_CHANGED: Explanation(
         meaning="The last two offset entries, of version 1, name different numbers of sources.",
         causes="Somebody edited an entry, or mixed two checkpoints.",
-        spark=((_ALL, "fails with `AssertionError: There are [n] sources in the checkpoint`"),),
+        spark=(
+            (PREDICTED, "fails with `AssertionError: There are [n] sources in the checkpoint`"),
+        ),
         cures="Restore the entries from one checkpoint.",
     ),
     Code.METADATA_MISSING: Explanation(
@@ -325,7 +329,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.METADATA_UNREADABLE: Explanation(
         meaning="The file `metadata` is there and does not hold a query id.",
         causes="A write that was cut off, or an editor.",
-        spark=((_ALL, "fails when the query is started, before it has a run id"),),
+        spark=((PREDICTED, "fails when the query is started, before it has a run id"),),
         cures="Write the file anew with the old id, and remove `.metadata.crc`: before 3.2 Spark"
         " holds the one against the other.",
     ),
@@ -334,7 +338,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="`rm commits/7` on a local disk. Object stores have no such files.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "fails with `Multiple streaming queries are concurrently using …` when it"
                     " writes"

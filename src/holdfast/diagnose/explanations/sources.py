@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
-
-_ALL = "3.5 to 4.3"
+from holdfast.spark.versions import PREDICTED
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCE_LOG_DAMAGED: Explanation(
         meaning="A file source reads its own log when it is made: the last compacted entry and all"
         " after it. One of these is missing or cannot be read.",
         causes="Deletion, a copy that was cut off, a disk that filled up.",
-        spark=((_ALL, "fails with `IllegalStateException` before any batch"),),
+        spark=((PREDICTED, "fails with `IllegalStateException` before any batch"),),
         cures="Restore `sources/<i>` from a copy of the same checkpoint.",
     ),
     Code.SOURCE_LOG_AHEAD: Explanation(
@@ -22,7 +21,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " back and `sources` was not.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "takes everything that is listed as one batch, and new files with it: the"
                     " limits"
@@ -37,7 +36,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="`sources` was deleted, or comes from an older copy than the two logs.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "fails with `batch N doesn't exist`, or with a bare `AssertionError` after it"
                     " has written one more offset entry, where the last batch had no data"
@@ -53,7 +52,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " No file keeps that setting.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "looks for a compacted entry by the setting of the session, unless there are"
                     " two of them, and fails before any batch where it is not there"
@@ -68,9 +67,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="An offset entry was edited, or comes from another checkpoint; or the topic was"
         " deleted and created again.",
         spark=(
-            (_ALL, "fails with a bare `AssertionError` at files"),
+            (PREDICTED, "fails with a bare `AssertionError` at files"),
             (
-                _ALL,
+                PREDICTED,
                 (
                     "goes on from the lower offset of Kafka after the batch is committed, and reads"
                     " the records from there again"
@@ -87,7 +86,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " the query changed its source and only `offsets` and `commits` were deleted.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "a file source fails with `MappingException`, Kafka with"
                     " `IllegalArgumentException: Expected e.g. …`, rate with"
@@ -107,7 +106,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="A query for trying things out was given a checkpoint.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "connects when a batch runs. At rest at -1 no batch is due: it never"
                     " connects. A pending batch that ends at -1 runs without rows, and Spark reads"
@@ -123,7 +122,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCE_FILES_GONE: Explanation(
         meaning="The batch that runs again reads files that are no longer there.",
         causes="The landing folder was cleaned, or `cleanSource` has moved them.",
-        spark=((_ALL, "leaves them out with a warning, and commits the batch without them"),),
+        spark=((PREDICTED, "leaves them out with a warning, and commits the batch without them"),),
         cures="Put the files back under the same names before the start.",
     ),
     Code.SOURCE_FILES_REWRITTEN: Explanation(
@@ -135,7 +134,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " name; a restored landing folder.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "never compares the time of a file whose name it knows, and reads nothing of"
                     " it. It forgets the name once the newest file in the log is `maxFileAge`"
@@ -155,7 +154,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " and archives do; one file with a time in the future, which makes all others old.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "passes over it without a word. The first batch takes files of any age, and"
                     " `maxFileAge` is without effect where `latestFirst` is set together with"
@@ -172,7 +171,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="The query was stopped for longer than `delta.logRetentionDuration`.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "fails with `DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE` or"
                     " `DELTA_MISSING_FILES_UNEXPECTED_VERSION`; with `failOnDataLoss=false` it"
@@ -186,7 +185,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.DELTA_TABLE_REPLACED: Explanation(
         meaning="The table at the path is another one than the query has read.",
         causes="It was dropped and made anew, or overwritten with another id.",
-        spark=((_ALL, "fails with `DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`"),),
+        spark=((PREDICTED, "fails with `DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`"),),
         cures=f"Restore the table, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.KAFKA_OFFSETS_EXPIRED: Explanation(
@@ -194,7 +193,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="The query was stopped for longer than the topic keeps records.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "with `failOnDataLoss=true` stops; with `false` it goes on at the first"
                     " record that"
@@ -216,7 +215,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "keeps no cluster id: where the other topic is long enough it reads on from the"
                     " old offset, without a word"
@@ -240,7 +239,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         ),
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "notices only while the new topic is shorter than the old offset; later it"
                     " reads"
@@ -259,7 +258,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "with `failOnDataLoss=true`, the default, stops at every start, from 4.0 on"
                     " with `KAFKA_DATA_LOSS`; with `false` leaves it out"

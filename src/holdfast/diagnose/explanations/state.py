@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from holdfast.model import advice
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
-
-_ALL = "3.5 to 4.3"
+from holdfast.spark.versions import PREDICTED
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.STATE_MISSING: Explanation(
@@ -55,8 +54,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="A copy or an upload of a folder into the folder of the same name, or of the"
         " contents of a folder instead of the folder.",
         spark=(
-            (_ALL, "looks for state only in `state/<operator>/<partition>`, and ignores the rest"),
-            (_ALL, "fails when it loads the state, as with STATE_MISSING"),
+            (
+                PREDICTED,
+                "looks for state only in `state/<operator>/<partition>`, and ignores the rest",
+            ),
+            (PREDICTED, "fails when it loads the state, as with STATE_MISSING"),
         ),
         cures="Move the folders to where Spark looks, as the finding says. Nothing is lost as long"
         " as all files are there.",
@@ -69,7 +71,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " without its time, which is harmless. Only state of format 1 has such names; where the"
         " times of the whole checkpoint are those of a copy, nothing can be said.",
         spark=(
-            (_ALL, "loads what is there: one partition goes on from the state of another try"),
+            (PREDICTED, "loads what is there: one partition goes on from the state of another try"),
             (
                 "4.1 and later",
                 (
@@ -119,7 +121,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.STATE_SCHEMA_UNREADABLE: Explanation(
         meaning="The schema of an operator's state cannot be read.",
         causes="A write that was cut off; or a schema of transformWithState was deleted.",
-        spark=((_ALL, "fails when a batch is planned; a new batch has its offset entry by then"),),
+        spark=(
+            (PREDICTED, "fails when a batch is planned; a new batch has its offset entry by then"),
+        ),
         cures="Put the file away. Spark writes it anew and does not compare once. A schema of"
         " transformWithState it does not write anew: restore that.",
     ),
@@ -164,14 +168,14 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SETTING_PINNED: Explanation(
         meaning="A setting that was asked for is pinned in the checkpoint with another value.",
         causes="Somebody changed it for an existing query, `spark.sql.shuffle.partitions` say.",
-        spark=((_ALL, "puts the pinned value in force, with one line in its log"),),
+        spark=((PREDICTED, "puts the pinned value in force, with one line in its log"),),
         cures=f"To use the new value, {advice.NEW_CHECKPOINT}. From 4.2 on, state in RocksDB can be"
         " repartitioned instead.",
     ),
     Code.PROVIDER_PINNED: Explanation(
         meaning="Another state store provider was asked for than the one that the state is in.",
         causes="Somebody switched to RocksDB for an existing query.",
-        spark=((_ALL, "keeps the pinned provider, with one line in its log"),),
+        spark=((PREDICTED, "keeps the pinned provider, with one line in its log"),),
         cures=f"To use the new provider, {advice.NEW_CHECKPOINT}.",
     ),
     Code.SETTING_LOST: Explanation(

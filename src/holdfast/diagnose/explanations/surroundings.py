@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
-
-_ALL = "3.5 to 4.3"
+from holdfast.spark.versions import NEWEST, PREDICTED
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SINK_AHEAD: Explanation(
@@ -14,7 +13,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " not.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "runs the batches; a sink that knows them by their number skips them in"
                     " silence,"
@@ -29,7 +28,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SINK_BEHIND: Explanation(
         meaning="The checkpoint counts batches as done that the sink does not hold.",
         causes="The table was restored or made anew, or is another one.",
-        spark=((_ALL, "goes on with the next batch; what is missing stays missing"),),
+        spark=((PREDICTED, "goes on with the next batch; what is missing stays missing"),),
         cures="Restore the table and its ledger. If the missing rows may stay missing, start once"
         " with `--accept SINK_BEHIND`.",
     ),
@@ -38,7 +37,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="As for SINK_AHEAD, by one batch.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "the sink skips the batch, and the checkpoint goes on; a sink of holdfast skips"
                     " only the same range, and stops with `BATCH_CHANGED` at another"
@@ -55,7 +54,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " query appends to a table that others write, which is as it should be.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "reads everything again under a new query id, and the sink takes it for new:"
                     " every"
@@ -70,7 +69,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="It runs.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "notices a second driver only when both write the same entry of a log:"
                     " `CONCURRENT_STREAM_LOG_UPDATE`, often after the sink has written"
@@ -82,20 +81,20 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.TWO_DRIVERS: Explanation(
         meaning="Run records of this query overlap in time.",
         causes="A scheduler started it twice, or an old driver was believed dead.",
-        spark=((_ALL, "as for DRIVER_RUNNING"),),
+        spark=((PREDICTED, "as for DRIVER_RUNNING"),),
         cures="Find out which one lives, and stop the other. Compare sink and checkpoint after.",
     ),
     Code.LEASE_STALE: Explanation(
         meaning="The last driver did not give up its lease, and is not heard of any more.",
         causes="It was killed, or its machine was.",
-        spark=((_ALL, "knows of no lease"),),
+        spark=((PREDICTED, "knows of no lease"),),
         cures="Nothing has to be done: the next driver takes the lease when it has run out.",
     ),
     Code.STORAGE_EPHEMERAL: Explanation(
         meaning="The checkpoint lies in a temporary folder, or on a file system that ends with its"
         " container.",
         causes="A path such as `/tmp/checkpoints`, or a container without a volume.",
-        spark=((_ALL, "takes no notice; when the folder is gone, the query begins anew"),),
+        spark=((PREDICTED, "takes no notice; when the folder is gone, the query begins anew"),),
         cures="Stop the query, move the folder to storage that lasts, and start it there; a job of"
         " holdfast needs `--accept LOCATION_MOVED` once. A query with transformWithState cannot be"
         " moved, as its state names files by their paths.",
@@ -107,7 +106,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="One was copied, to try something or to keep it.",
         spark=(
             (
-                _ALL,
+                PREDICTED,
                 (
                     "in one application stops the first when the second starts; in two it does not"
                     " notice. A Delta sink of Spark's own takes both for one writer"
@@ -119,7 +118,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.CHECKPOINT_NESTED: Explanation(
         meaning="A checkpoint lies inside of this one.",
         causes="Two queries were given locations one inside the other.",
-        spark=((_ALL, "takes no notice"),),
+        spark=((PREDICTED, "takes no notice"),),
         cures="Stop the inner query, move its folder out, and start it there. A query with"
         " transformWithState cannot be moved.",
     ),
@@ -145,7 +144,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         " that: the trigger may be another one at the next start.",
         spark=(
             (
-                "2.3 to 4.3, continuous again",
+                f"2.3 to {NEWEST}, continuous again",
                 "begins at the end of the last committed epoch, whatever is logged after it",
             ),
             (
@@ -175,7 +174,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="Snapshots are written by a task that runs every minute: a run that is shorter never"
         " writes one.",
         spark=(
-            (_ALL, "replays them"),
+            (PREDICTED, "replays them"),
             ("4.1 and later", "`stateStore.unloadOnCommit` runs the task with every batch"),
         ),
         cures="Longer runs, or a shorter `spark.sql.streaming.stateStore.maintenanceInterval`.",
@@ -183,13 +182,13 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCE_LOG_LARGE: Explanation(
         meaning="The log of a file source names every file ever read, and a start reads it whole.",
         causes="Many small files over a long time.",
-        spark=((_ALL, "never removes files from the log"),),
+        spark=((PREDICTED, "never removes files from the log"),),
         cures="When every file is read, give the job a new name and a new, empty landing folder.",
     ),
     Code.LOG_NOT_PURGED: Explanation(
         meaning="A log has far more entries than Spark keeps by default.",
         causes="`spark.sql.streaming.minBatchesToRetain` is high, or purging fails.",
-        spark=((_ALL, "keeps `minBatchesToRetain` + 1 entries, 101 by default"),),
+        spark=((PREDICTED, "keeps `minBatchesToRetain` + 1 entries, 101 by default"),),
         cures="Look at the setting, and at the driver's right to delete.",
     ),
 }

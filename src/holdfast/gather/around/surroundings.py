@@ -12,7 +12,6 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from holdfast.decode import metadata
-from holdfast.diagnose import locations
 from holdfast.gather.around import copies, landing, topics
 from holdfast.gather.evidence import CheckpointPlace
 from holdfast.gather.inventory.read import decode_file
@@ -20,7 +19,7 @@ from holdfast.model.checkpoint import QueryMetadata
 from holdfast.model.evidence import Evidence, SourceEvidence
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.source_offset import DeltaOffset, FileOffset
-from holdfast.model.surroundings import DeltaHistory, KafkaCluster, Surroundings
+from holdfast.model.surroundings import DeltaHistory, KafkaCluster, LocationFacts, Surroundings
 from holdfast.storage import Children, Piece, mounts, open_reader, urls
 
 _MOST_BESIDE = 100
@@ -42,7 +41,7 @@ class LookupOptions:
 def collect(place: CheckpointPlace, evidence: Evidence, wishes: LookupOptions) -> Surroundings:
     """Everything around a checkpoint that can be looked up."""
     return Surroundings(
-        ephemeral=_explain_ephemeral(place.url),
+        location=_describe_location(place.url),
         files_gone=_find_missing_files(evidence),
         landing=landing.inspect(place, evidence),
         same_query=_find_same_query(place, evidence),
@@ -57,19 +56,15 @@ def collect(place: CheckpointPlace, evidence: Evidence, wishes: LookupOptions) -
     )
 
 
-def _explain_ephemeral(url: str) -> str | Unknown:
-    if not urls.is_local(url):
-        return ""
-    path = str(urls.to_local_path(url).resolve())
-    facts = locations.BaseFacts(
+def _describe_location(url: str) -> LocationFacts:
+    path = str(urls.to_local_path(url).resolve()) if urls.is_local(url) else None
+    return LocationFacts(
         url=url,
         path=path,
         temporary=str(Path(tempfile.gettempdir()).resolve()),
-        file_system=mounts.find_file_system(path),
+        file_system=mounts.find_file_system(path) if path else "",
         checkpoint_above=None,
     )
-    refusal = locations.refuse_unsafe_base(facts, dev=False)
-    return "" if refusal is None else refusal.message.rpartition("found ")[2]
 
 
 def _find_missing_files(evidence: Evidence) -> tuple[str, ...] | Unknown:

@@ -15,7 +15,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.report import redact
-from holdfast.spark import state_partitions
+from holdfast.spark import pinned
 
 _FEWEST = 3
 _TIMES_LONGER = 10
@@ -53,8 +53,8 @@ def _describe_change(before: OffsetEntry, after: OffsetEntry) -> str:
 
 def _is_repartition(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Whether the number of partitions is all that differs."""
-    was, now = before.get(state_partitions.SHUFFLE), after.get(state_partitions.SHUFFLE)
-    return None not in (was, now) and {**before, state_partitions.SHUFFLE: now} == after
+    was, now = before.get(pinned.SHUFFLE_PARTITIONS), after.get(pinned.SHUFFLE_PARTITIONS)
+    return None not in (was, now) and {**before, pinned.SHUFFLE_PARTITIONS: now} == after
 
 
 def _list_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

@@ -16,11 +16,11 @@ from holdfast.errors import LocationForbidden, StateUnreadable
 from holdfast.gather.inventory import spans
 from holdfast.gather.inventory.read import OTHER_USER
 from holdfast.gather.inventory.tree import CheckpointTree
+from holdfast.model import state
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.fact import Known, Unknown
 from holdfast.model.ids import Span, spans_contain
 from holdfast.model.state import OperatorEvidence
-from holdfast.predict import state_load
 from holdfast.report import words
 
 _JOIN = "symmetricHashJoin"
@@ -135,7 +135,7 @@ def _describe_absent(seen: OperatorEvidence) -> str:
         return ""
     more = f" and {len(seen.absent) - 1:,} more" if len(seen.absent) > 1 else ""
     return (
-        f", as no files are in `{state_load.format_folder(seen.operator, *seen.absent[0])}`{more}"
+        f", as no files are in `{state.format_store_folder(seen.operator, *seen.absent[0])}`{more}"
     )
 
 

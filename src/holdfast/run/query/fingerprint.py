@@ -20,7 +20,7 @@ from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
 from holdfast.report import redact
 from holdfast.run.query import kafka_ids, processors
-from holdfast.spark.version import PINNED_SINCE
+from holdfast.spark.pinned import PINNED_SINCE
 from holdfast.storage import urls
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from holdfast.errors import OptionInvalid, StorageUnavailable
 from holdfast.model import json
 from holdfast.model.definition import Job
 from holdfast.model.ids import BatchId, Generation, JobName
+from holdfast.model.surroundings import LocationFacts
 from holdfast.report import redact
 from holdfast.storage import Folder, Missing, Store, exclusive, mounts, open_store, urls
 
@@ -76,10 +77,10 @@ def resolve_base(base: str | None, pipeline: str) -> str:
     return urls.to_canonical(base)
 
 
-def _collect_facts(url: str, storage: Mapping[str, str]) -> rules.BaseFacts:
+def _collect_facts(url: str, storage: Mapping[str, str]) -> LocationFacts:
     local = urls.is_local(url)
     path = str(urls.to_local_path(url).resolve()) if local else None
-    return rules.BaseFacts(
+    return LocationFacts(
         url=url,
         path=path,
         temporary=str(Path(tempfile.gettempdir()).resolve()),

@@ -17,7 +17,7 @@ from holdfast.model.restart import SinkAction
 from holdfast.model.source_offset import KafkaOffset
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import continuous, empty_batch, sockets, state_load
-from holdfast.spark import exceptions, state_partitions
+from holdfast.spark import exceptions, pinned
 
 _LOOK = "look whether the sink holds rows of batch {} before it is started"
 _V4_1 = SparkVersion(4, 1)
@@ -84,7 +84,7 @@ def _find_epochs(batches: Batches) -> Iterator[Finding]:
 def _make_repartition_finding(seen: RuleInput, planned: int) -> Finding:
     """Another number of partitions than the batch before: the state was being repartitioned."""
     was, now = (
-        seen.evidence.offset_entries[BatchId(batch)].settings[state_partitions.SHUFFLE]
+        seen.evidence.offset_entries[BatchId(batch)].settings[pinned.SHUFFLE_PARTITIONS]
         for batch in (planned - 1, planned)
     )
     return Finding(
@@ -95,7 +95,7 @@ def _make_repartition_finding(seen: RuleInput, planned: int) -> Finding:
         clues=(
             Clue(
                 file=f"offsets/{planned}",
-                expected=f"`{state_partitions.SHUFFLE}` is {was}",
+                expected=f"`{pinned.SHUFFLE_PARTITIONS}` is {was}",
                 found=f"it is {now}",
             ),
         ),

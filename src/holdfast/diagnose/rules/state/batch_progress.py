@@ -8,9 +8,9 @@ So the stores at version N+1 show which tasks of the pending batch N had finishe
 
 from collections.abc import Iterator
 
+from holdfast.model import state
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
-from holdfast.predict import state_load
 
 _MOST_TOLD = 5
 
@@ -24,14 +24,14 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     if committed is not None and committed >= batch:
         return
     latest = {
-        state_load.format_folder(
+        state.format_store_folder(
             operator.operator, store.partition, store.store
         ): store.latest_version
         for operator in evidence.operators
         for store in operator.stores
     }
     absent = [
-        state_load.format_folder(operator.operator, partition, store)
+        state.format_store_folder(operator.operator, partition, store)
         for operator in evidence.operators
         for partition, store in operator.absent
     ]

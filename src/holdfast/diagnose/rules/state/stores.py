@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.model import advice
+from holdfast.model import advice, state
 from holdfast.model.checkpoint import FileKind
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Absent, Known, Unknown, UnreadableFile
@@ -172,7 +172,7 @@ def _lacks_names(evidence: Evidence, load: StateLoad, store: str) -> bool:
         one.unique_ids
         for operator in evidence.operators
         for one in operator.stores
-        if state_load.format_folder(operator.operator, one.partition, one.store) == store
+        if state.format_store_folder(operator.operator, one.partition, one.store) == store
     )
 
 
@@ -183,7 +183,7 @@ def _find_passed_over(seen: RuleInput) -> Iterator[Finding]:
         file
         for operator in seen.evidence.operators
         for one in operator.stores
-        if (store := state_load.format_folder(operator.operator, one.partition, one.store))
+        if (store := state.format_store_folder(operator.operator, one.partition, one.store))
         not in stopped
         for file in state_load.list_damaged(seen.evidence, store)
     ]

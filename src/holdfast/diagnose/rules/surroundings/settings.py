@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from holdfast.model import advice
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
-from holdfast.spark import state_partitions
-from holdfast.spark.version import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
+from holdfast.spark import pinned, state_partitions
+from holdfast.spark.pinned import LOST_IN, OF_3_5_4, PINNED_SINCE, PRUNE
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _V4_2 = SparkVersion(4, 2)
@@ -50,7 +50,7 @@ def _find_unpinned(seen: RuleInput, file: str) -> Iterator[Finding]:
     """Partitions whose number nothing keeps: another one than theirs is asked for, or none."""
     if seen.restart.starting.spark != _V4_2:
         return
-    wish = seen.surroundings.asked.get(state_partitions.SHUFFLE, "")
+    wish = seen.surroundings.asked.get(pinned.SHUFFLE_PARTITIONS, "")
     for operator, was in state_partitions.find_unpinned(seen.evidence).items():
         if wish == str(was):
             continue
@@ -63,12 +63,12 @@ def _find_unpinned(seen: RuleInput, file: str) -> Iterator[Finding]:
             clues=(
                 Clue(
                     file=file,
-                    expected=f"`{state_partitions.SHUFFLE}` is {was}",
+                    expected=f"`{pinned.SHUFFLE_PARTITIONS}` is {was}",
                     found=f"`{wish}` is asked for" if wish else "it is not pinned",
                 ),
             ),
             remedies=(
-                f"start it with `--set {state_partitions.SHUFFLE}={was}`",
+                f"start it with `--set {pinned.SHUFFLE_PARTITIONS}={was}`",
                 "start it with Spark 4.2.1, which finds the number in the state",
             ),
         )

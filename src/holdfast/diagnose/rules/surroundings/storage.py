@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator
 
+from holdfast.diagnose import locations
 from holdfast.model import advice
 from holdfast.model.evidence import Evidence
-from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import operator_descriptions
 
 
 def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """A checkpoint on storage that ends with a container or a reboot."""
-    reason = seen.surroundings.ephemeral
+    reason = locations.explain_ephemeral(seen.surroundings.location)
     location = seen.evidence.location.value
-    if isinstance(reason, Unknown):
-        yield NotAssessed(question="whether the storage lasts", reason=reason.reason)
-    elif reason:
+    if reason is not None:
         yield Finding(
             code=Code.STORAGE_EPHEMERAL,
             severity=Severity.NOTE,
