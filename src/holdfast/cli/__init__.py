@@ -1,1 +1,14 @@
-"""The command line: one file a command, no logic. stdout is data, stderr is talk."""
+"""The command line: one file per command, no logic. stdout is data, stderr is talk.
+
+main.py      find the command; turn errors into one sentence and a hint
+options.py   options that several commands share
+bar.py       a progress bar on stderr
+run.py       `holdfast run`
+jobs.py      `holdfast jobs`
+inspect.py   `holdfast inspect`
+state.py     `holdfast state`
+diagnose.py  `holdfast diagnose`
+check.py     `holdfast check`
+explain.py   `holdfast explain`
+demo.py      `holdfast demo`
+"""

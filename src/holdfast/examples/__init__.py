@@ -1,1 +1,6 @@
-"""Pipelines and servers to try holdfast with: what the demo, the tests and the benchmarks run."""
+"""Examples that run, and the servers that they need.
+
+sensors/     the reference pipeline and its demo
+broker.py    a real Kafka broker on this machine
+database.py  a real PostgreSQL on this machine
+"""

@@ -1,18 +1,18 @@
-"""Model -> text, JSON, Markdown and HTML. Pure; what must not be seen is taken out here.
+"""Model -> text, JSON, Markdown and HTML. Pure; secrets are taken out here.
 
-redact.py      secrets, in options, offsets, URLs and free text
-words.py       amounts and times as people write them
-verdict.py     evidence -> one sentence
-failing.py     a start that is predicted to fail -> one sentence
-document.py    evidence -> JSON, as `inspect.schema.json` describes it
-text.py        evidence -> lines with styles
-wrap.py        lines -> lines no wider than a terminal
-markdown.py    evidence -> a page for an incident ticket
-html.py        evidence -> one file with charts
-charts.py      numbers -> SVG
-style.py       the style sheet of that file
-rows.py        what text, Markdown and HTML show alike
-batches.py     one batch, or the range between two
-table.py       rows of anything, aligned
-listing.py     the checkpoints below a folder
+document.py       evidence -> JSON, as `inspect.schema.json` describes it
+markdown.py       evidence -> a page for an incident ticket
+html/             evidence -> one self-contained file
+terminal/         evidence -> styled lines, wrapped to the terminal
+diagnosis.py      a diagnosis -> text and JSON
+check.py          checks -> text and JSON
+batches.py        one batch, or the range between two -> text and JSON
+listing.py        checkpoints below a folder -> text, JSON and Markdown
+explanation.py    explanations -> text, and the reference page
+verdict.py        evidence -> one sentence
+start_failure.py  a start that will fail -> one sentence
+error_line.py     the text of an error -> the line that says what went wrong
+rows.py           what text, Markdown and HTML show alike
+words.py          amounts, times and ids as people write them
+redact.py         take secrets out of options, offsets, URLs and free text
 """

@@ -1,21 +1,12 @@
-"""The data plane's runner: jobs -> queries -> batches -> sinks, with one live driver a job.
+"""The data plane: jobs -> queries -> batches -> sinks, with one live driver per job.
 
-pipeline.py   declaring jobs
-target.py     `MODULE[:PIPELINE]`, as a user names it -> the pipeline
-locations.py  where a job's checkpoint and records lie, and what is refused
-lease.py      one live driver a job
-admission.py  may these jobs run, and by this driver?
-judging.py    what speaks against a start: the checkpoint, and the query beside it
-fingerprint.py  the plan of a query -> what it is, as far as a restart cares
-clusters.py   the ids of Kafka's clusters and topics, asked through the JVM
-check.py      may a query start from an old checkpoint? starts nothing
-state.py      rows of a state store, through a Spark of their own
-apart.py      work with Spark that Ctrl-C ends
-session.py    a Spark session with the settings and jars that holdfast chooses
-batch.py      the offset log -> a Batch with its digest
-query.py      one job -> one streaming query
-batches_run.py  which batches a query has run
-driver.py     all jobs of a run: start, watch, restart, stop
-once.py       the same for one batch function of an existing job
-records.py    what is remembered of every run
+pipeline.py  declare jobs
+target.py    `MODULE[:PIPELINE]` -> the pipeline
+start/       may these jobs run, and by this driver?
+query/       one job -> one streaming query; one batch -> every sink
+watch/       running queries: follow, restart, stop, record
+session/     the Spark session: jars, settings, clock
+once.py      the guarantee of a sink for the `foreachBatch` of an existing job
+record.py    run records for any PySpark application
+state.py     rows of a state store, through a Spark of its own
 """

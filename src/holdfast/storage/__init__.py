@@ -1,4 +1,17 @@
-"""Where checkpoints and records lie: a small port to use storage, and one only to look at it."""
+"""Where checkpoints and records lie: a small port to use storage, and one that can only read.
+
+store.py      the port to use storage: four verbs, of which only `create` is conditional
+reader.py     the port to look at storage: three verbs, none of which can change anything
+open.py       which implementation serves a path or URL
+local.py      read a folder of this machine
+remote.py     read a folder of an object store or of HDFS
+objects.py    local disk, S3, Google, Azure and memory, through obstore
+hdfs.py       HDFS, through hdfs-native
+exclusive.py  create a name that must not exist: leases and Delta commits depend on it
+refusals.py   what an object store answers when it fails -> one sentence
+urls.py       one place, spelled as each engine wants it
+mounts.py     which file system a path is on
+"""
 
 from holdfast.storage.open import open_reader as open_reader
 from holdfast.storage.open import open_store as open_store

@@ -1,11 +1,11 @@
 """What every code means; `holdfast explain` and the reference page are made from this.
 
-logs.py           the two logs, and `metadata`
-sources.py        the logs of sources, and the sources themselves
+logs.py           the offset log, the commit log, and `metadata`
+sources.py        sources and their logs
 state.py          state and settings
 surroundings.py   sinks, drivers, storage, copies, growth
-changes.py        what changed between two starts, outside of the state
-changed_state.py  what changed in the state
+changes.py        changes of sources, sink and settings between two starts
+changed_state.py  changes of what a query keeps in its state
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,8 @@
-"""TODO."""
+"""State stores and operators.
+
+stores.py          can the state be loaded, and is it where its metadata says?
+misplaced.py       was state deleted without a trace, or put where Spark does not look?
+batch_progress.py  how far did a pending batch come, by the state that it left?
+rewritten.py       was state written after its batch was committed?
+hazards.py         does a known bug of this Spark threaten the state?
+"""
