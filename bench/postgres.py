@@ -23,10 +23,10 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.run import order
 from holdfast.run.pipeline import Pipeline
 from holdfast.run.session import build, jars
-from holdfast.run.start.admission import RunOptions, admit
-from holdfast.run.watch.driver import launch
+from holdfast.run.start.admission import RunOptions
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
 from holdfast.sinks.postgres.encode import Column, Oid
 
@@ -294,8 +294,8 @@ def _stream(
     def bench(rows: DataFrame) -> DataFrame:
         return rows
 
-    wishes = RunOptions(dev=True, once=True)
-    running = launch(admit(pipeline.declaration, pipeline.jobs, wishes), spark, wishes)
+    run_options = RunOptions(dev=True, once=True)
+    running = order.start(pipeline.declaration, pipeline.jobs, run_options, lambda _: spark)
     running.wait()
     progress = running.queries[table].recentProgress
     return [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"] > 0]
