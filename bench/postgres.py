@@ -256,7 +256,7 @@ def upserts(home: Path, rounds: int) -> list[Result]:
 
 
 def small(home: Path, rounds: int) -> list[Result]:
-    """Batches of 1,000 rows from Kafka: milliseconds a trigger more than the noop sink."""
+    """Batches of 1,000 rows from Kafka: milliseconds per trigger more than the noop sink."""
     samples: dict[str, list[float]] = {"noop": [], "holdfast": []}
     with _server(home) as database, Broker(home / "broker") as broker:
         spark = spark_session()
@@ -276,7 +276,7 @@ def small(home: Path, rounds: int) -> list[Result]:
                 if round_number >= 0:
                     kept.append(statistics.median(triggers[WARM:]))
         spark.stop()
-    name = "PostgreSQL, 1,000-row batches, ms a trigger more than noop"
+    name = "PostgreSQL, 1,000-row batches, ms per trigger more than noop"
     return [more_by(name, "ms", samples, "holdfast", "noop", MOST_MS)]
 
 
@@ -314,7 +314,7 @@ def memory(home: Path) -> list[Result]:
             peaks[name] = [peak.megabytes]
         writing.close()
         spark.stop()
-    name = "PostgreSQL, driver's memory, 10 million rows a batch against 100,000"
+    name = "PostgreSQL, driver's memory, 10 million rows per batch against 100,000"
     return [at_most(name, "MB", peaks, "many", "few", 1.25)]
 
 

@@ -1,5 +1,6 @@
 """Write the reference pages from the code, or with `--check` fail where they are stale."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,20 +13,23 @@ from holdfast.report import explanation
 from holdfast.run.session import settings
 
 FOLDER = Path("docs/reference")
+RESULTS = Path("bench/results.json")
+_WHOLE = 100
 
 
 def error_page() -> str:
-    """Every code that holdfast says no with."""
+    """Every error code."""
     lines = [
         "# Errors",
         "",
-        "Every error has a stable code, one sentence, and a hint. Exit code of the command beside.",
+        "Every error has a stable code, one sentence, and a hint. `exit` is the exit code of the",
+        "command.",
         "",
-        "What is restarted by itself is a query that has run: up to five times in a row, after a",
-        "pause that doubles from one second. So is one that fails with what holdfast does not",
-        "know; after the last time that is `QUERY_FAILED`.",
+        "A query that has already run is restarted automatically: up to five times in a row, after",
+        "a pause that starts at one second and doubles. An error that holdfast does not know is",
+        "also retried; after the last attempt it is reported as `QUERY_FAILED`.",
         "",
-        "| code | exit | restarted by itself | meaning |",
+        "| code | exit | restarted automatically | meaning |",
         "|---|---|---|---|",
     ]
     for kind in sorted(errors.list_kinds(), key=lambda one: one.code):
@@ -40,7 +44,7 @@ def settings_page() -> str:
     lines = [
         "# Settings that holdfast chooses",
         "",
-        "The user's own setting always wins: `--set`, the pipeline's `settings`,",
+        "Your own setting always wins: `--set`, the pipeline's `settings`,",
         "`spark-defaults.conf`, and what `spark-submit` was given.",
         "",
         "| setting | value | when | why | gain |",
@@ -74,7 +78,7 @@ def command_page() -> str:
 
 
 def finding_page() -> str:
-    """Every code that `holdfast diagnose` and `holdfast check` find something with."""
+    """Every code of `holdfast diagnose` and `holdfast check`."""
     lines = [
         "# Findings",
         "",
@@ -89,7 +93,37 @@ def finding_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _format_figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= _WHOLE else f"{value:.3g}"
+
+
+def benchmark_page() -> str:
+    """The figures of the last `make bench`, as `bench/results.json` has them."""
+    measured = json.loads(RESULTS.read_text())
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Measured by `make bench` on {measured['machine']['cores']} cores.",
+        "All sides of a comparison take turns in one run. A ratio is the median over the rounds, with the smallest and the largest; the last",
+        "column has the median of each side.",
+        "",
+        "| what | measured | required | sides |",
+        "|---|---|---|---|",
+    ]
+    for result in measured["results"]:
+        low, high = result["spread"]
+        sides = ", ".join(
+            f"{name} {_format_figure(side['median'])}" for name, side in result["samples"].items()
+        )
+        lines.append(
+            f"| {result['name']} | {result['ratio']:.3g} ({low:.3g} to {high:.3g})"
+            f" | {result['wanted']} | {sides} {result['unit']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
+    "benchmarks.md": benchmark_page,
     "errors.md": error_page,
     "settings.md": settings_page,
     "commands.md": command_page,
@@ -107,7 +141,7 @@ def main(arguments: list[str]) -> int:
         elif not path.exists() or path.read_text() != text:
             stale.append(str(path))
     if stale:
-        print(f"stale: {', '.join(stale)}; write them anew with `make docs`", file=sys.stderr)
+        print(f"stale: {', '.join(stale)}; write them with `make docs`", file=sys.stderr)
     return 1 if stale else 0
 
 
