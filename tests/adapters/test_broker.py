@@ -57,7 +57,7 @@ def test_messages_survive_a_stop_and_a_start(tmp_path: Path) -> None:
 
 def test_a_missing_java_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="expected Java 17 or later"):
+    with pytest.raises(JavaMissing, match="Spark needs Java 17 or later"):
         Broker(tmp_path).start()
 
 

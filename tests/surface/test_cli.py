@@ -179,10 +179,10 @@ def test_jobs_for_programs(tmp_path: Path) -> None:
     ("arguments", "code", "exit_code", "said"),
     [
         (("run", "nowhere"), "MODULE_FAILED", 2, "No module named 'nowhere'"),
-        (("run", "nowhere.py"), "MODULE_FAILED", 2, "expected a Python file `nowhere.py`"),
+        (("run", "nowhere.py"), "MODULE_FAILED", 2, "`nowhere.py` is not a Python file"),
         (("run", "broken.py"), "MODULE_FAILED", 2, "ZeroDivisionError in"),
         (("run", "early.py"), "MODULE_FAILED", 2, "early.py:2"),
-        (("run", "empty.py"), "PIPELINE_NOT_FOUND", 2, "expected one Pipeline in `empty.py`"),
+        (("run", "empty.py"), "PIPELINE_NOT_FOUND", 2, "Cannot choose a Pipeline in `empty.py`"),
         (("run", "orders.py:other"), "PIPELINE_NOT_FOUND", 2, "found `pipeline`"),
         (("run", "orders.py", "--job", "x"), "JOB_UNKNOWN", 2, "(`ingest`), found `x`"),
         (("run", "orders.py", "--set", "x"), "OPTION_INVALID", 2, "found `x`"),
@@ -231,7 +231,10 @@ def test_java_that_is_missing_is_named(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 3
-    assert done.stderr.splitlines()[-2] == "JAVA_MISSING: expected Java 17 or later, found none"
+    assert (
+        done.stderr.splitlines()[-2]
+        == "JAVA_MISSING: Java is missing: Spark needs Java 17 or later"
+    )
 
 
 @pytest.mark.spark

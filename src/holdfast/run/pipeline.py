@@ -1,4 +1,4 @@
-"""Declaring jobs: a Pipeline, and the decorator that adds a job to it. Nothing runs here."""
+"""Declare jobs: a Pipeline, and the decorator that adds a job to it. Nothing runs here."""
 
 import functools
 import inspect
@@ -50,8 +50,8 @@ class Pipeline:
     ) -> None:
         """Declare a pipeline.
 
-        `settings` are Spark settings of its session; `storage` are options of the object store
-        that holds checkpoints and tables, where the environment does not say them.
+        `settings` are Spark settings of its session. `storage` are options of the object store
+        that has the checkpoints and tables, unless the environment sets them.
         """
         self.name = name
         self.checkpoints = checkpoints
@@ -61,7 +61,7 @@ class Pipeline:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The jobs in the order of their declaration."""
+        """The jobs, in the order of their declaration."""
         return tuple(self._jobs.values())
 
     def job(
@@ -74,10 +74,10 @@ class Pipeline:
         output_mode: str = "append",
         settings: Mapping[str, str] | None = None,
     ) -> Callable[[Function], Function]:
-        """Make the decorated function a job: one streaming DataFrame in a source, one out.
+        """Make the decorated function a job: one streaming DataFrame in per source, one out.
 
-        `trigger` is a time like `"10 seconds"`, `available_now()`, or nothing for as fast as can
-        be. `settings` are Spark SQL settings of this job alone.
+        `trigger` is an interval like `"10 seconds"`, or `available_now()`; without it a batch
+        starts as soon as the previous one ends. `settings` are Spark SQL settings of this job.
         """
         refusal = locations.refuse_name(name)
         if refusal is not None:
@@ -86,8 +86,8 @@ class Pipeline:
         outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
         if not sources:
             raise OptionInvalid(
-                f"expected at least one source of job `{name}`, found none",
-                hint="give one: `reads=sources.files(path, …)`",
+                f"Job `{name}` has no source",
+                hint="add one: `reads=sources.files(path, …)`",
             )
         _check_outputs(name, outputs)
 
@@ -119,18 +119,18 @@ class Pipeline:
         )
 
     def chosen(self, names: Sequence[str]) -> tuple[Job, ...]:
-        """The named jobs, or all; raises JobUnknown with the names that there are."""
+        """Return the named jobs, or all; raise JobUnknown if a name is not one of them."""
         for name in names:
             if name not in self._jobs:
                 known = ", ".join(f"`{job}`" for job in self._jobs) or "none"
                 raise JobUnknown(
-                    f"expected a job of pipeline `{self.name}` ({known}), found `{name}`",
-                    hint="see `holdfast jobs MODULE`",
+                    f"Pipeline `{self.name}` has no job `{name}`. Its jobs: {known}",
+                    hint="list the jobs with `holdfast jobs MODULE`",
                 )
         return tuple(job for job in self.jobs if not names or job.name in names)
 
     def start(self, spark: "SparkSession", *, dev: bool = False) -> "Running":
-        """Start every job on a session that exists already, as in a notebook; returns at once."""
+        """Start every job on an existing session, as in a notebook, and return at once."""
         from holdfast.run import order
         from holdfast.run.session import build
         from holdfast.run.start.admission import RunOptions
@@ -146,35 +146,35 @@ class Pipeline:
             job.writes,
         ):
             raise JobDuplicated(
-                f"expected one job named `{job.name}` in pipeline `{self.name}`, found it"
-                f" declared in {other.declared} and {job.declared}",
-                hint="give one of them another name: the name is the checkpoint location",
+                f"Pipeline `{self.name}` declares job `{job.name}` twice, in {other.declared} and"
+                f" in {job.declared}",
+                hint="rename one of them: the name is the checkpoint location",
             )
         self._jobs[job.name] = job
 
 
 def available_now() -> AvailableNow:
-    """The trigger that processes what is there now, then stops."""
+    """Return the trigger that processes all available data, then stops."""
     return AvailableNow()
 
 
 def _check_outputs(job: str, outputs: tuple[Output, ...]) -> None:
     if not outputs:
         raise OptionInvalid(
-            f"expected at least one output of job `{job}`, found none",
-            hint="give one: `writes=sinks.delta_append(path)`",
+            f"Job `{job}` has no output",
+            hint="add one: `writes=sinks.delta_append(path)`",
         )
     names = [output.name for output in outputs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise OutputDuplicated(
-            f"expected outputs of job `{job}` with names of their own, found `{twice}` twice",
-            hint='name them: `sinks.delta_append(path, name="late-readings")`',
+            f"Job `{job}` has two outputs named `{twice}`",
+            hint='name one of them: `sinks.delta_append(path, name="late-readings")`',
         )
     if len(outputs) > 1 and any(isinstance(output.sink, FileSink) for output in outputs):
         raise OptionInvalid(
-            f"expected Spark's file sink as the only output of job `{job}`, found {len(outputs)}",
-            hint="write Delta instead, or give the file sink a job of its own",
+            f"Job `{job}` has {len(outputs)} outputs, and Spark's file sink must be the only one",
+            hint="write to Delta instead, or give the file sink a job of its own",
         )
 
 
@@ -198,8 +198,8 @@ def _parse_seconds(text: str) -> float:
         seconds = None
     if seconds is None or not 0 < seconds < math.inf:
         raise OptionInvalid(
-            f"expected a trigger like `10 seconds`, found `{text}`",
-            hint="use milliseconds, seconds, minutes or hours",
+            f"`{text}` is not a trigger interval",
+            hint="write it like `10 seconds`; units are milliseconds, seconds, minutes and hours",
         )
     return seconds
 
@@ -209,7 +209,7 @@ def _parse_output_mode(given: str) -> OutputMode:
         return OutputMode(given)
     except ValueError:
         raise OptionInvalid(
-            f"expected an output mode of append, update or complete, found `{given}`",
+            f"`{given}` is not an output mode: use append, update or complete",
             hint='use `output_mode="update"` for aggregates that are merged',
         ) from None
 

@@ -18,6 +18,6 @@ def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -
     from holdfast.run.watch import listener, records
 
     recorder = records.Recorder(flush_seconds=1.0)
-    kept = listener.Records(spark, recorder, storage or {}, every_query=True)
-    spark.streams.addListener(kept)
-    return kept
+    listening = listener.Records(spark, recorder, storage or {}, every_query=True)
+    spark.streams.addListener(listening)
+    return listening

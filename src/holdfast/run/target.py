@@ -1,4 +1,4 @@
-"""`MODULE[:PIPELINE]`, as a user names it -> the pipeline that the module declares."""
+"""`MODULE[:PIPELINE]` -> the pipeline that the module declares."""
 
 import importlib
 import importlib.util
@@ -14,7 +14,7 @@ from holdfast.run.pipeline import Pipeline
 
 
 def load(target: str) -> Pipeline:
-    """The pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
+    """Return the pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
     name, _, attribute = target.partition(":")
     module = _import_module(name)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
@@ -22,18 +22,17 @@ def load(target: str) -> Pipeline:
         if attribute in found:
             return found[attribute]
         raise PipelineNotFound(
-            f"expected a Pipeline named `{attribute}` in `{name}`, found"
+            f"`{name}` has no Pipeline named `{attribute}`. Its pipelines:"
             f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-            hint=f"run one that is there, as in"
-            f" `{_format_run_command(name, next(iter(found), 'NAME'))}`",
+            hint=f"name one of them: `{_format_run_command(name, next(iter(found), 'NAME'))}`",
         )
     distinct = {id(pipeline): pipeline for pipeline in found.values()}
     if len(distinct) == 1:
         return next(iter(distinct.values()))
     raise PipelineNotFound(
-        f"expected one Pipeline in `{name}`, found"
+        f"Cannot choose a Pipeline in `{name}`. Its pipelines:"
         f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-        hint=f"name it: `{_format_run_command(name, 'PIPELINE')}`",
+        hint=f"name one: `{_format_run_command(name, 'PIPELINE')}`",
     )
 
 
@@ -61,8 +60,8 @@ def _import_module(name: str) -> ModuleType:
         if missing is not None:
             raise missing from error
         raise ModuleFailed(
-            f"expected to import `{name}`, found: {error}",
-            hint="run from the folder that holds the module, or install it",
+            f"Cannot import `{name}`: {error}",
+            hint="run the command in the folder of the module, or install the module",
         ) from error
     except Exception as error:
         raise _make_import_error(name, error) from error
@@ -73,12 +72,12 @@ def _make_import_error(name: str, error: Exception) -> ModuleFailed:
     own = [frame for frame in frames if "site-packages" not in frame.filename]
     where = (own or frames)[-1]
     alone = ["python", name] if name.endswith(".py") else ["python", "-c", f"import {name}"]
-    hint = f"see the whole error with `{shlex.join(alone)}`"
+    hint = f"show the whole error with `{shlex.join(alone)}`"
     if "pyspark" in Path(frames[-1].filename).parts:
-        hint = "make columns and UDFs inside the job's function: here no Spark has started yet"
-    said = ": ".join(filter(None, [f"{where.filename}:{where.lineno}", str(error)]))
+        hint = "create columns and UDFs inside the job's function: Spark has not started yet"
+    where_and_why = ": ".join(filter(None, [f"{where.filename}:{where.lineno}", str(error)]))
     return ModuleFailed(
-        f"expected to import `{name}`, found {type(error).__name__} in {said}", hint=hint
+        f"Cannot import `{name}`: {type(error).__name__} in {where_and_why}", hint=hint
     )
 
 
@@ -86,8 +85,8 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ModuleFailed(
-            f"expected a Python file `{path}`, found none",
-            hint="name a module or a file that exists",
+            f"`{path}` is not a Python file",
+            hint="name a module, or a file that exists",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module

@@ -1,4 +1,4 @@
-"""A Spark session with the jars and settings that holdfast chooses; what the user set stays."""
+"""Build a Spark session with the jars and settings that holdfast chooses; the user's own win."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
-def open_session(  # noqa: PLR0913  one parameter a wish
+def open_session(  # noqa: PLR0913  one parameter per choice
     name: str,
     *,
     master: str | None,
@@ -32,14 +32,14 @@ def open_session(  # noqa: PLR0913  one parameter a wish
     reaches_s3: bool = False,
     jvm_errors: BinaryIO | None = None,
 ) -> "SparkSession":
-    """A new session, or the one that `spark-submit` prepared.
+    """Return a new session, or the one that `spark-submit` prepared.
 
-    `on_s3` says that checkpoints are there, `reaches_s3` that tables or files are. `jvm_errors` is
-    a file for what the JVM itself writes to its stderr, such as a warning at every start.
+    `on_s3`: the checkpoints are on S3; `reaches_s3`: tables or files are. `jvm_errors` is a file
+    for the JVM's own stderr, such as the warning at every start.
     """
     from pyspark.sql import SparkSession
 
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251  how spark-submit tells it
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251  spark-submit sets it
     own = {**(_read_submitted_settings() if submitted else _read_defaults_file()), **given}
     if not submitted:
         _require_java()
@@ -50,7 +50,7 @@ def open_session(  # noqa: PLR0913  one parameter a wish
     ours = _choose_settings(
         chosen_master, own, on_s3=on_s3, reaches_s3=reaches_s3, submitted=submitted
     )
-    # The last two share `spark.jars` only, which is both.
+    # The last two share only `spark.jars`, where ours contains both.
     chosen = {"spark.app.name": name, **own, **ours}
     options = "spark.driver.extraJavaOptions"
     if not submitted:
@@ -67,7 +67,7 @@ def open_session(  # noqa: PLR0913  one parameter a wish
 
 
 def _launch_jvm(chosen: Mapping[str, str], errors: BinaryIO) -> None:
-    """Start a JVM and a context, which the session then takes."""
+    """Start a JVM and a context for the session to use."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -79,7 +79,7 @@ def _launch_jvm(chosen: Mapping[str, str], errors: BinaryIO) -> None:
 def _choose_settings(
     master: str, own: Mapping[str, str], *, on_s3: bool, reaches_s3: bool, submitted: bool
 ) -> dict[str, str]:
-    """What holdfast adds: never a setting that the user made."""
+    """Return the settings that holdfast adds: never one that the user made."""
     cloud = ["cloud-" + find_spark_line()] if on_s3 or reaches_s3 else []
     sets = ["spark-" + find_spark_line(), *cloud]
     added = {s.key: s.value for s in settings.choose(cores=_count_cores(master), on_s3=on_s3)}
@@ -94,12 +94,12 @@ def _choose_settings(
 
 
 def _format_log_options(level: str) -> str:
-    """Java options that make Spark's log as quiet as the user asked for."""
+    """Return the Java options that set the level of Spark's log."""
     return f'-Dlog4j2.configurationFile="{_LOG_SETTINGS}" -Dholdfast.log={level}'
 
 
 def hush() -> None:
-    """Let pyspark not write an error with its stack trace to stderr while it also raises it."""
+    """Keep pyspark from printing the stack trace of an error that it also raises."""
     from pyspark.logger import PySparkLogger
 
     for name in _LOGGERS:
@@ -107,14 +107,14 @@ def hush() -> None:
 
 
 def find_spark_line() -> str:
-    """The installed Spark's version as the jar sets name it, like `4.1`."""
+    """Return the version of the installed Spark as the jar sets name it, like `4.1`."""
     import pyspark
 
     return ".".join(pyspark.__version__.split(".")[:2])
 
 
 def adopt(spark: "SparkSession", *, on_s3: bool) -> None:
-    """Give a session that exists already the settings that it has not set itself."""
+    """Add our settings to an existing session, except those that it has set itself."""
     explicit = _read_session_settings(spark)
     master = str(spark.sparkContext.master)
     for setting in settings.choose(cores=_count_cores(master), on_s3=on_s3):
@@ -134,7 +134,7 @@ def _read_submitted_settings() -> dict[str, str]:
 
 
 def _read_defaults_file() -> dict[str, str]:
-    """The user's `spark-defaults.conf`, which Spark itself would rank below ours."""
+    """Read the user's `spark-defaults.conf`, which Spark itself would rank below our settings."""
     folder = os.environ.get("SPARK_CONF_DIR") or (  # noqa: TID251  Spark's own place for it
         os.environ.get("SPARK_HOME", "") + "/conf"  # noqa: TID251
     )
@@ -161,14 +161,16 @@ def _require_java() -> None:
     java = f"{home}/bin/java" if home else shutil.which("java")
     hint = "install a JDK or JRE 17 or 21, or set JAVA_HOME to one"
     if java is None or not Path(java).is_file():
-        raise JavaMissing(f"expected Java {_OLDEST_JAVA} or later, found none", hint=hint)
+        raise JavaMissing(f"Java is missing: Spark needs Java {_OLDEST_JAVA} or later", hint=hint)
     release = _find_java_release(Path(java).resolve())
     if release is not None and release < _OLDEST_JAVA:
-        raise JavaMissing(f"expected Java {_OLDEST_JAVA} or later, found {release}", hint=hint)
+        raise JavaMissing(
+            f"Java {release} is too old: Spark needs Java {_OLDEST_JAVA} or later", hint=hint
+        )
 
 
 def _find_java_release(java: Path) -> int | None:
-    """The major version, from the JDK's `release` file or, slower, from Java itself."""
+    """Return the major version, from the JDK's `release` file or, slower, from Java itself."""
     try:
         text = (java.parent.parent / "release").read_text()
     except OSError:
@@ -179,14 +181,14 @@ def _find_java_release(java: Path) -> int | None:
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` texts -> settings."""
+    """Parse `KEY=VALUE` texts into settings."""
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.startswith("spark."):
             raise OptionInvalid(
-                f"expected a setting like `spark.sql.shuffle.partitions=8`, found `{pair}`",
-                hint="write `--set KEY=VALUE` with a key that starts with `spark.`",
+                f"`{pair}` is not a Spark setting",
+                hint="write it like `--set spark.sql.shuffle.partitions=8`",
             )
         found[key] = value
     return found

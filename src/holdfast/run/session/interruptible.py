@@ -1,7 +1,7 @@
-"""Work with Spark in a thread of its own, so that Ctrl-C ends a command at once and quietly.
+"""Run Spark work in a thread of its own, so that Ctrl-C ends a command at once and quietly.
 
-In the main thread Py4J would be interrupted in the middle of a call, and Spark's own answer to
-Ctrl-C asks a JVM that may not be there yet to cancel its jobs: both end in pages of stack traces.
+In the main thread, Ctrl-C would interrupt Py4J in the middle of a call, and Spark's own handler
+would ask a JVM that may not have started yet to cancel its jobs: both print pages of stack traces.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.02
 
 
 def run(work: Callable[[], T]) -> T:
-    """The result of the work, or its error; after Ctrl-C the JVM is ended, and nothing waits."""
+    """Return the result of the work or raise its error; on Ctrl-C, end the JVM and do not wait."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -43,11 +43,11 @@ def run(work: Callable[[], T]) -> T:
 
 
 def _end_jvm(thread: threading.Thread) -> None:
-    """End the JVM before what it reads is removed; while it starts, it has no handle yet."""
+    """End the JVM before its input is removed; while it starts, it has no handle yet."""
     from pyspark import SparkContext
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.disable()  # Py4J tells at length that the JVM went away
+    logging.disable()  # Py4J logs at length that the JVM went away
     deadline = time.monotonic() + _END_SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
         process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  nobody else knows it
