@@ -142,7 +142,7 @@ def test_a_gigabyte_in_one_line_is_not_read(tmp_path: Path) -> None:
     found = evidence(location)
     assert isinstance(found.source_offsets, UnreadableFile)
     assert found.source_offsets.reason == (
-        f"has 1,073,741,824 bytes, more than the {tail.MOST_BYTES:,} read"
+        f"1,073,741,824 bytes, more than the limit of {tail.MOST_BYTES:,}"
     )
     rendered(found)
 
@@ -268,7 +268,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
     before = stamps(tmp_path)
     rendered(evidence(location))
     ops.inspect_batch(str(location), storage={}, event_log=None, batch=2, after=None)
-    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None)
     assert stamps(tmp_path) == before
 
 
@@ -397,7 +397,9 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    found = ops.inspect(
+        str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None
+    )
     assert isinstance(found, Checkpoints)
     assert found.unreadable == ()
     rows = found.rows

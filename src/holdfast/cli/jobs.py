@@ -35,11 +35,14 @@ from holdfast.storage import urls
 @options.target
 @options.as_json
 def jobs(target: str, *, as_json: bool) -> None:
-    """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
+    """List the jobs of a pipeline.
+
+    Shows what each job reads and writes, and where its checkpoint is.
+    """
     pipeline = ops.load(target)
     if as_json:
-        listed = redact.value({"pipeline": pipeline.name, "jobs": _to_json(pipeline)})
-        options.write(json.dumps(listed, indent=2) + "\n")
+        document = redact.value({"pipeline": pipeline.name, "jobs": _to_json(pipeline)})
+        options.write(json.dumps(document, indent=2) + "\n")
     else:
         options.write("".join(f"{redact.for_display(line)}\n" for line in _format_lines(pipeline)))
 
