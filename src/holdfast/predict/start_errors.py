@@ -147,7 +147,7 @@ def _find_repartition(evidence: Evidence) -> Iterator[StartError]:
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
         yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
     counts = [one.settings.get(pinned.SHUFFLE_PARTITIONS) for one in known]
-    if None in counts and _read_last_version(evidence) == state_partitions.FORGETS:
+    if None in counts and _read_last_version(evidence) == state_partitions.FORGETFUL_RELEASE:
         reason = f"`{pinned.SHUFFLE_PARTITIONS}` is not in `offsets/{planned}` or `{path}`"
         yield exceptions.make_error("", ("NoSuchElementException",), reason, path)
     elif None not in counts and len(set(counts)) > 1:
