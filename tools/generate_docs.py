@@ -1,4 +1,4 @@
-"""Write the reference pages from the code, or with `--check` fail where they are stale."""
+"""Write the reference pages from the code, or with `--check` fail if they are stale."""
 
 import sys
 from pathlib import Path
@@ -15,20 +15,22 @@ FOLDER = Path("docs/reference")
 
 
 def error_page() -> str:
-    """Every code that holdfast says no with."""
+    """Return the page of all error codes."""
     lines = [
         "# Errors",
         "",
-        "Every error has a stable code, one sentence, and a hint. Exit code of the command beside.",
+        "Every error has a stable code, one sentence that says what happened, and a hint that says",
+        "what to do. The table shows the exit code of the command.",
         "",
-        "What is restarted by itself is a query that has run: up to five times in a row, after a",
-        "pause that doubles from one second. So is one that fails with what holdfast does not",
-        "know; after the last time that is `QUERY_FAILED`.",
+        "If the error allows it, holdfast automatically restarts a query that has already run: up",
+        "to five times in a row, after a pause that starts at one second and doubles. It also",
+        "restarts a query that fails with an unknown error; after the last attempt it reports",
+        "`QUERY_FAILED`.",
         "",
-        "| code | exit | restarted by itself | meaning |",
+        "| code | exit | restarted automatically | meaning |",
         "|---|---|---|---|",
     ]
-    for kind in sorted(errors.list_kinds(), key=lambda one: one.code):
+    for kind in sorted(errors.list_kinds(), key=lambda kind: kind.code):
         again = "yes" if kind.curable_by_restart else "no"
         meaning = (kind.__doc__ or "").splitlines()[0]
         lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
@@ -36,12 +38,12 @@ def error_page() -> str:
 
 
 def settings_page() -> str:
-    """Every Spark and Delta setting that holdfast chooses."""
+    """Return the page of all Spark and Delta settings that holdfast chooses."""
     lines = [
         "# Settings that holdfast chooses",
         "",
         "The user's own setting always wins: `--set`, the pipeline's `settings`,",
-        "`spark-defaults.conf`, and what `spark-submit` was given.",
+        "`spark-defaults.conf`, and the options of `spark-submit`.",
         "",
         "| setting | value | when | why | gain |",
         "|---|---|---|---|---|",
@@ -54,15 +56,16 @@ def settings_page() -> str:
     )
     for when, group in groups:
         lines += [
-            f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |" for one in group
+            f"| `{setting.key}` | `{setting.value}` | {when} | {setting.why} | {setting.gain} |"
+            for setting in group
         ]
     return "\n".join(lines) + "\n"
 
 
 def command_page() -> str:
-    """The help of every command."""
+    """Return the page with the help of every command."""
     group = cli.holdfast
-    # As the program makes it: `-h` is one of the group's own settings, which Context does not ask.
+    # With the group's own settings, which Context does not read by itself: `-h` is one of them.
     context = click.Context(group, info_name="holdfast", **group.context_settings)
     parts = ["# Commands", "", "```", group.get_help(context), "```"]
     for name in group.list_commands(context):
@@ -74,12 +77,12 @@ def command_page() -> str:
 
 
 def finding_page() -> str:
-    """Every code that `holdfast diagnose` and `holdfast check` find something with."""
+    """Return the page of all finding codes."""
     lines = [
         "# Findings",
         "",
         (
-            "What `holdfast diagnose` and `holdfast check` can find. Each code is stable;"
+            "The findings of `holdfast diagnose` and `holdfast check`. Each code is stable;"
             " `holdfast explain CODE` prints the same text."
         ),
         "",
@@ -98,7 +101,7 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or say which are stale."""
+    """Write the pages; with `--check`, report the stale ones instead."""
     stale = []
     for name, page in PAGES.items():
         path, text = FOLDER / name, page()
@@ -107,7 +110,7 @@ def main(arguments: list[str]) -> int:
         elif not path.exists() or path.read_text() != text:
             stale.append(str(path))
     if stale:
-        print(f"stale: {', '.join(stale)}; write them anew with `make docs`", file=sys.stderr)
+        print(f"stale: {', '.join(stale)}; run `make docs`", file=sys.stderr)
     return 1 if stale else 0
 
 

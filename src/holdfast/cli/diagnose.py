@@ -23,7 +23,8 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
 @click.option(
     "--spark",
     metavar="VERSION",
-    help=f"Spark version of the restart, {versions.PREDICTED}. Default: the version that wrote it.",
+    help=f"Spark version of the restart, {versions.PREDICTED}."
+    " Default: the version that wrote the checkpoint.",
 )
 @click.option(
     "--async-progress",
@@ -42,7 +43,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
     "--kafka",
     default="",
     metavar="SERVERS",
-    help="Kafka cluster to check for the offsets that a restart needs.",
+    help="Bootstrap servers of the Kafka cluster, to check which offsets it still has.",
 )
 @options.event_log
 @options.storage

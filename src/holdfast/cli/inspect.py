@@ -29,7 +29,7 @@ from holdfast.model.json import Json
     help="Show what batch N consumed.",
 )
 @click.option(
-    "--compare", metavar="A:B", help="Show what was consumed from the end of batch A to that of B."
+    "--compare", metavar="A:B", help="Show what was consumed after batch A, up to batch B."
 )
 @options.event_log
 @options.storage

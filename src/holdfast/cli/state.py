@@ -35,7 +35,7 @@ MOST_ROWS = (1 << 31) - 2
     metavar="N",
     help="Show the state after batch N. Default: the last committed batch.",
 )
-@click.option("--changes", metavar="FROM:TO", help="Show what the batches from FROM to TO changed.")
+@click.option("--changes", metavar="FROM:TO", help="Show what batches FROM to TO changed.")
 @click.option(
     "--limit",
     type=options.WholeNumber(1, most=MOST_ROWS),
