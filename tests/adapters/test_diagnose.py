@@ -491,7 +491,7 @@ def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     (rate / "sources/0/0").write_text("v1\n1767225600000")
     kept = diagnosed(rate)
     assert not codes(kept)
-    assert [(one.kind, one.or_kinds) for one in kept.restart.ranges] == [("rate", ())]
+    assert [(one.kind, one.other_kinds) for one in kept.restart.ranges] == [("rate", ())]
     told = shutil.copytree(location, folder / "told/c")
     recorded(told, sources=["TextSocketV2[host: 127.0.0.1, port: 9999]"])
     assert diagnosed(told).judgement is Judgement.UNSAFE
@@ -500,9 +500,9 @@ def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     found = diagnosed(location)
     assert found.judgement is Judgement.UNDEFINED
     (read,) = found.restart.ranges
-    assert (read.kind, read.or_kinds) == ("socket", ("memory", "rate"))
+    assert (read.kind, read.other_kinds) == ("socket", ("memory", "rate"))
     (old,) = evidence(reading(folder / "of 2.1/c", [4, 9], {})).sources
-    assert old.or_kinds == ("memory", "rate", "files of Spark 2.1")
+    assert old.other_kinds == ("memory", "rate", "files of Spark 2.1")
     return found
 
 

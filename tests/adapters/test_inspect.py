@@ -50,7 +50,7 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
     assert isinstance(found.restart_history, Known)
     assert (found.restart_history.value, bool(found.restart_history.inferred)) == ((), True)
     (source,) = found.sources
-    assert (source.kind, source.or_kinds, source.raw) == (
+    assert (source.kind, source.other_kinds, source.raw) == (
         "Kafka",
         ("Event Hubs",),
         {"orders": {"0": 30, "1": 30}},
@@ -368,7 +368,7 @@ def test_run_records_tell_sink_mode_version_and_restarts(tmp_path: Path) -> None
     ]
     assert [one.rows for one in found.timeline][:2] == [7, 7]
     assert found.sources[0].kind == "Kafka"
-    assert found.sources[0].or_kinds == ()
+    assert found.sources[0].other_kinds == ()
 
 
 def test_the_times_of_copied_files_are_not_taken_for_those_of_commits(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tu
             next=dict.fromkeys(both, end),
             identity=now,
         ),
-        asked={},
+        start_settings={},
         landing={},
     )
     whole = RuleInput(evidence=seen, restart=restart.predict(seen, how), surroundings=around)

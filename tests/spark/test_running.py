@@ -420,7 +420,7 @@ def test_several_outputs_with_the_users_own_function(place: Place) -> None:
     seen: list[tuple[int, int]] = []
     own = sinks.foreach_batch(lambda rows, batch: seen.append((batch, rows.count())))
     declared = place.pipeline(place.append(), own)
-    assert not declared.jobs[0].proven
+    assert not declared.jobs[0].is_proven
     place.land("a.json", 0, 10)
     place.run(declared)
     assert seen == [(0, 10)]

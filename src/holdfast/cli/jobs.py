@@ -49,7 +49,7 @@ def jobs(target: str, *, as_json: bool) -> None:
 
 def _format_lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
-        yield f"{job.name}  ({job.declared})"
+        yield f"{job.name}  ({job.declared_at})"
         yield f"  reads       {'; '.join(_describe_source(source) for source in job.reads)}"
         yield f"  writes      {'; '.join(_describe_output(output) for output in job.writes)}"
         yield f"  checkpoint  {_find_location(pipeline, job)}"
@@ -59,11 +59,11 @@ def _to_json(pipeline: Pipeline) -> list[Json]:
     return [
         {
             "name": job.name,
-            "declared": str(job.declared),
+            "declared": str(job.declared_at),
             "reads": [_describe_source(source) for source in job.reads],
             "writes": [_describe_output(output) for output in job.writes],
             "checkpoint": _find_location(pipeline, job),
-            "proven": job.proven,
+            "proven": job.is_proven,
         }
         for job in pipeline.jobs
     ]

@@ -213,10 +213,10 @@ class Job:
     trigger: Trigger
     output_mode: OutputMode
     settings: Mapping[str, str]
-    declared: DeclarationSite
+    declared_at: DeclarationSite
 
     @property
-    def proven(self) -> bool:
+    def is_proven(self) -> bool:
         """Return whether no output is a user's own function: all others write exactly once."""
         return not any(isinstance(output.sink, ForeachBatch) for output in self.writes)
 

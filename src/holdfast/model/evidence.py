@@ -115,7 +115,7 @@ class TimelineBatch:
 class SourceEvidence:
     """One source: its offset, and what was consumed between the ends of two batches.
 
-    `batch` is the last batch of the range, `after` the batch before the range. `or_kinds` are other
+    `batch` is the last batch of the range, `after` the batch before the range. `other_kinds` are
     kinds of sources that write offsets of the same shape, if nothing decides between them. For an
     `open_ended` source, `offset` and `raw` are the start of the batch, and `left_at` is its end, if
     that is known. `files_more` is the number of known files of the range that are not in `files`;
@@ -130,7 +130,7 @@ class SourceEvidence:
     batch: BatchId
     after: BatchId | None
     kind: str
-    or_kinds: tuple[str, ...]
+    other_kinds: tuple[str, ...]
     described: str
     offset: Offset
     raw: Json
@@ -177,7 +177,7 @@ class SourceLog:
     of the folder, not from the offsets of the source.
     """
 
-    of_files: bool
+    is_file_log: bool
     entries: tuple[Span, ...]
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
@@ -293,7 +293,7 @@ class Evidence:
     @property
     def driver_runs(self) -> bool:
         """Return whether the driver that has the lease may still run."""
-        leased = self.lease is not None and not self.lease.expired(self.observed_ms)
+        leased = self.lease is not None and not self.lease.is_expired(self.observed_ms)
         return leased and not self.driver_died
 
 

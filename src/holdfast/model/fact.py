@@ -71,7 +71,7 @@ class UnreadableFile:
         return self.forbidden or self.too_long
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Return a clause that describes the problem."""
         if self.forbidden:
             return f"this user may not read `{self.path}` ({self.reason})"

@@ -198,8 +198,8 @@ class Check:
 class Diagnosis:
     """The whole answer of `holdfast diagnose`.
 
-    If the version of Spark is unknown and the outcome depends on it, `sparks` are the versions with
-    this outcome, and `others` are the better outcomes, each with its own versions.
+    If the version of Spark is unknown and the outcome depends on it, `spark_versions` are the
+    versions with this outcome, and `others` are the better outcomes, each with its own versions.
     """
 
     location: str
@@ -207,5 +207,5 @@ class Diagnosis:
     restart: Restart
     findings: tuple[Finding, ...]
     not_assessed: tuple[NotAssessed, ...]
-    sparks: tuple[SparkVersion, ...] = ()
+    spark_versions: tuple[SparkVersion, ...] = ()
     others: tuple["Diagnosis", ...] = ()

@@ -28,6 +28,6 @@ class Lease:
     token: str = ""
     """Unique to one acquisition; empty in leases of versions without tokens."""
 
-    def expired(self, now_ms: int) -> bool:
+    def is_expired(self, now_ms: int) -> bool:
         """Return whether the driver released the lease or has been silent for too long."""
         return self.released or now_ms - self.heartbeat_ms > self.ttl_ms

@@ -50,7 +50,7 @@ class OffsetEntry:
     control: ControlBatch | None = None
 
     @property
-    def bare(self) -> bool:
+    def lacks_settings(self) -> bool:
         """Return whether the second line is empty; a micro-batch has at least its time there."""
         return not self.settings and not self.timestamp_ms
 

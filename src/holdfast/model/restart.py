@@ -23,11 +23,11 @@ from holdfast.model.spark_version import SparkVersion
 class StartOptions:
     """How the query will start: the Spark version, and asynchronous progress tracking.
 
-    `chosen` says where the version comes from. `continuous` is the trigger of that name.
+    `chosen_because` says where the version comes from. `continuous` is the trigger of that name.
     """
 
     spark: SparkVersion
-    chosen: str
+    chosen_because: str
     asynchronous: bool = False
     continuous: bool = False
 
@@ -82,13 +82,13 @@ class StartError:
 class SourceRange:
     """What the batch reads from one source; the source decides where a new batch ends.
 
-    `or_kinds` are other kinds of sources whose offsets look the same. `positions` are the start
+    `other_kinds` are other kinds of sources whose offsets look the same. `positions` are the start
     positions, one per partition, as text; empty at the beginning of the source.
     """
 
     source: str
     kind: str
-    or_kinds: tuple[str, ...]
+    other_kinds: tuple[str, ...]
     start: Json
     end: "Json | Unknown"
     consumed: ConsumedRange | Unknown
@@ -124,7 +124,7 @@ class SinkAnswer:
 class Restart:
     """What the next start does. `later` are errors of batches after the predicted one.
 
-    `otherwise` is what it does if an inference about the checkpoint is wrong.
+    `alternative` is what it does if an inference about the checkpoint is wrong.
     """
 
     starting: StartOptions
@@ -137,7 +137,7 @@ class Restart:
     sinks: tuple[SinkAnswer, ...]
     error: StartError | None
     later: tuple[StartError, ...]
-    otherwise: "AlternativeRestart | None" = None
+    alternative: "AlternativeRestart | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

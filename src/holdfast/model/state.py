@@ -70,7 +70,7 @@ class OperatorEvidence:
     restorable: tuple[Span, ...] | Unknown
     schema: Mapping[str, tuple[ColumnFamily, ...]]
     properties: Json
-    declared: tuple[StateStoreInfo, ...]
+    declared_stores: tuple[StateStoreInfo, ...]
     """The stores that the operator's metadata names; none if it cannot be read."""
     stores: tuple[StoreEvidence, ...]
     metadata: Fact[str]
@@ -99,7 +99,7 @@ def make_lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorE
     """
     return OperatorEvidence(
         operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=reason),
-        bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
+        bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared_stores=(),
         stores=(), metadata=Absent(reason=reason), absent=((0, "default"),),
     )  # fmt: skip
 

@@ -56,15 +56,15 @@ class UnreadFile:
 class LandingFolder:
     """The landing folder of a file source, compared with the source's log.
 
-    `reads` is the path or pattern that the source reads; empty if it is not known. `newest_ms` is
-    the newest time in the whole log. `left_out` says what was not checked.
+    `pattern` is the path or glob that the source reads; empty if it is not known. `newest_ms` is
+    the newest time in the whole log. `not_checked` says what was not checked.
     """
 
-    reads: str
+    pattern: str
     newest_ms: int
     rewritten: tuple[RewrittenFile, ...]
     unread: tuple[UnreadFile, ...]
-    left_out: str
+    not_checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ class Surroundings:
 
     `files_gone` are files of the next batch that no longer exist. `same_query` are checkpoints
     in the same folder with the same query id. `copies` are such checkpoints nearby: inside this
-    one, above it, or some levels below its parent folder. `asked` are the settings that the query
-    will start with.
+    one, above it, or some levels below its parent folder. `start_settings` are the settings that
+    the query will start with.
     """
 
     location: LocationFacts
@@ -108,5 +108,5 @@ class Surroundings:
     same_query: tuple[str, ...] | Unknown
     delta: Mapping[str, DeltaHistory | Unknown]
     kafka: KafkaCluster | Unknown
-    asked: Mapping[str, str]
+    start_settings: Mapping[str, str]
     copies: tuple[CheckpointCopy, ...] = ()

@@ -100,7 +100,7 @@ class Pipeline:
                 trigger=_parse_trigger(trigger),
                 output_mode=_parse_output_mode(output_mode),
                 settings=dict(settings or {}),
-                declared=_find_declaration(function),
+                declared_at=_find_declaration(function),
             )
             self._add(job)
             return function
@@ -140,14 +140,14 @@ class Pipeline:
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)
-        if other is not None and (other.declared, other.reads, other.writes) != (
-            job.declared,
+        if other is not None and (other.declared_at, other.reads, other.writes) != (
+            job.declared_at,
             job.reads,
             job.writes,
         ):
             raise JobDuplicated(
                 f"expected one job named `{job.name}` in pipeline `{self.name}`, found it"
-                f" declared in {other.declared} and {job.declared}",
+                f" declared in {other.declared_at} and {job.declared_at}",
                 hint="give one of them another name: the name is the checkpoint location",
             )
         self._jobs[job.name] = job
