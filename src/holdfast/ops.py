@@ -31,7 +31,7 @@ _END_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateShown:
+class StateReport:
     """Rows of state, with the operator and the query that they were read with."""
 
     location: str
@@ -181,7 +181,7 @@ def read_state(  # noqa: PLR0913  one parameter per option of the command
     changes: tuple[int, int] | None,
     limit: int,
     debug: bool,
-) -> "StateShown":
+) -> "StateReport":
     """Read rows of a stateful operator with Spark, from a copy of the checkpoint."""
     from holdfast.gather.history.query_facts import History
     from holdfast.gather.inventory import snapshot
@@ -210,7 +210,7 @@ def read_state(  # noqa: PLR0913  one parameter per option of the command
     readable_batches.require_schema(request, tree)
     with state_reader.copy_checkpoint(reader, checkpoint.top, operator) as copy:
         rows = state_reader.read_with_own_spark(copy, evidence, query, debug=debug)
-    return StateShown(location=checkpoint.place.url, operator=evidence, query=query, rows=rows)
+    return StateReport(location=checkpoint.place.url, operator=evidence, query=query, rows=rows)
 
 
 def run(  # noqa: PLR0913  one parameter per option of the command

@@ -182,7 +182,7 @@ BROKEN: dict[str, tuple[EndOffsets, EndOffsets, str]] = {
         'ended at `{"t":{"0":5,"1":7}}`, but the offset log has `{"t":{"0":5,"1":8}}`',
     ),
     "a partition that is gone": (
-        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5}}}, 'found `{"t":{"0":5}}`',
+        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5}}}, 'has `{"t":{"0":5}}`',
     ),
     "an offset that is gone": ({"0": 5}, {}, "ended at `5`, but the offset log has `-`"),
     "an offset that came": ({}, {"0": 5}, "ended at `-`, but the offset log has `5`"),

@@ -65,7 +65,7 @@ def state(  # noqa: PLR0913  one parameter per option
     """
     # SIGTERM must also delete the copy of the state.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shown = ops.read_state(
+    report = ops.read_state(
         location,
         storage=options.parse_pairs(storage, "--storage"),
         operator=operator,
@@ -75,23 +75,23 @@ def state(  # noqa: PLR0913  one parameter per option
         debug=debug,
     )
     if as_json:
-        document = redact.value(_to_document(shown))
+        document = redact.value(_to_document(report))
         options.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        options.write_lines(_format_lines(shown))
+        options.write_lines(_format_lines(report))
 
 
-def _to_document(shown: ops.StateShown) -> Json:
-    name = shown.operator.name
+def _to_document(report: ops.StateReport) -> Json:
+    name = report.operator.name
     return {
         "format": 1,
-        "location": shown.location,
-        "operator": shown.operator.operator,
+        "location": report.location,
+        "operator": report.operator.operator,
         "name": name.value if isinstance(name, Known) else None,
-        "batch": shown.query.batch,
-        "changes": None if shown.query.changes is None else list(shown.query.changes),
-        "limit": shown.query.limit,
-        "cut": shown.rows.cut,
+        "batch": report.query.batch,
+        "changes": None if report.query.changes is None else list(report.query.changes),
+        "limit": report.query.limit,
+        "cut": report.rows.cut,
         "rows": [
             {
                 "part": row.part,
@@ -101,21 +101,21 @@ def _to_document(shown: ops.StateShown) -> Json:
                 "batch": row.batch,
                 "change": row.change,
             }
-            for row in shown.rows.shown
+            for row in report.rows.shown
         ],
     }
 
 
-def _format_lines(shown: ops.StateShown) -> Iterator[Line]:
+def _format_lines(report: ops.StateReport) -> Iterator[Line]:
     """Yield a title, the rows, and a note if there are more rows."""
-    name, query = shown.operator.name, shown.query
+    name, query = report.operator.name, report.query
     label = f" ({name.value})" if isinstance(name, Known) else ""
     batches = (
         f"after batch {query.batch}"
         if query.changes is None
         else f"changes of batches {query.changes[0]} to {query.changes[1]}"
     )
-    yield (Part(f"operator {shown.operator.operator}{label}, {batches}", Style.HEAD),)
+    yield (Part(f"operator {report.operator.operator}{label}, {batches}", Style.HEAD),)
     heads = ("part", "partition", "batch", "change", "key", "value")
     cells = [
         (
@@ -126,10 +126,10 @@ def _format_lines(shown: ops.StateShown) -> Iterator[Line]:
             row.key,
             row.value,
         )
-        for row in shown.rows.shown
+        for row in report.rows.shown
     ]
     yield from table.to_lines(heads, cells)
-    if shown.rows.cut:
+    if report.rows.cut:
         more = min(query.limit * 10, MOST_ROWS)
         note = f"more rows exist than `--limit {query.limit}`; show more with `--limit {more}`"
         yield (Part(note, Style.CAREFUL),)

@@ -63,7 +63,8 @@ class Batches:
     def missing_commits(self) -> tuple[Span, ...]:
         """Return the batches that are missing inside the commit log or at its beginning.
 
-        Spark purges the commit log no earlier than the offset log, so both begin at the same batch.
+        Spark purges an offset entry no later than its commit. So a commit log that begins after the
+        offset log lacks commits.
         """
         gaps = list(_find_gaps(self.commit_spans))
         if self.offset_spans and self.commit_spans:
