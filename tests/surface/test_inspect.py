@@ -296,7 +296,7 @@ def test_a_name_node_that_nothing_names(
     assert done.returncode == 3
     first, second = done.stderr.splitlines()
     assert first == (
-        "STORAGE_UNAVAILABLE: neither `hdfs:///x` nor Hadoop's own settings name a NameNode"
+        "STORAGE_UNAVAILABLE: neither `hdfs:///x` nor Hadoop's own settings specify a NameNode"
     )
     assert second == (
         "hint: set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write `hdfs://namenode:8020/x`"

@@ -100,7 +100,7 @@ def _parse_version(text: str | None) -> SparkVersion | None:
     version = SparkVersion(int(match[1]), int(match[2])) if match else None
     if version is None or not versions.PREDICTED_SINCE <= version <= versions.NEWEST:
         raise OptionInvalid(
-            f"`--spark {text}` is not a version from {versions.PREDICTED}",
+            f"`--spark {text}` is not supported: use a version from {versions.PREDICTED}",
             hint="write the version as in `--spark 4.1`",
         )
     return version

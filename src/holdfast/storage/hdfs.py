@@ -60,7 +60,7 @@ def _connect(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
     except (OSError, RuntimeError, ValueError) as error:
         if not parts.netloc and "defaultFS" in str(error):
             raise StorageUnavailable(
-                f"neither `{url}` nor Hadoop's own settings name a NameNode",
+                f"neither `{url}` nor Hadoop's own settings specify a NameNode",
                 hint="set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write"
                 f" `hdfs://namenode:8020{parts.path}`",
             ) from error
