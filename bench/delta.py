@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.measure import Result, at_least, at_most
 from holdfast import sinks, sources
 from holdfast.examples.broker import Broker
+from holdfast.run import order
 from holdfast.run.pipeline import Pipeline
-from holdfast.run.start.admission import RunOptions, admit
-from holdfast.run.watch.driver import launch
+from holdfast.run.start.admission import RunOptions
 
 BATCH_ROWS = 10_000
 BATCHES = 8
@@ -90,8 +90,10 @@ class Bench:
         def bench(rows: DataFrame) -> DataFrame:
             return rows
 
-        wishes = RunOptions(dev=True, once=True)
-        running = launch(admit(pipeline.declaration, pipeline.jobs, wishes), self._spark, wishes)
+        run_options = RunOptions(dev=True, once=True)
+        running = order.start(
+            pipeline.declaration, pipeline.jobs, run_options, lambda _: self._spark
+        )
         running.wait()
         return _triggers(running.queries["bench"])
 

@@ -90,7 +90,7 @@ def large(home: Path, files: int, most_s: float) -> list[Result]:
 
 
 def on_s3(home: Path, rounds: int) -> list[Result]:
-    """On S3 with 20 ms a request, requests go out together: of a stateful checkpoint, of many."""
+    """On S3 with 20 ms per request: one stateful checkpoint, and many, read concurrently."""
     with S3Server(home / "s3") as server:
         server.bucket("lake")
         lake = server.folder / "buckets/lake"
@@ -116,7 +116,7 @@ def _together(server: S3Server, name: str, folder: str, rounds: int) -> Result:
                 samples["holdfast"].append(seconds)
                 samples["one by one"].append(proxy.requests * DELAY_S)
     return at_least(
-        f"{name} on S3, 20 ms a request: waiting if asked one by one, over the time taken",
+        f"{name} on S3, 20 ms per request, against one request at a time",
         "s",
         samples,
         "one by one",

@@ -23,10 +23,10 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.run import order
 from holdfast.run.pipeline import Pipeline
 from holdfast.run.session import build, jars
-from holdfast.run.start.admission import RunOptions, admit
-from holdfast.run.watch.driver import launch
+from holdfast.run.start.admission import RunOptions
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
 from holdfast.sinks.postgres.encode import Column, Oid
 
@@ -256,7 +256,7 @@ def upserts(home: Path, rounds: int) -> list[Result]:
 
 
 def small(home: Path, rounds: int) -> list[Result]:
-    """Batches of 1,000 rows from Kafka: milliseconds a trigger more than the noop sink."""
+    """Batches of 1,000 rows from Kafka: milliseconds per trigger more than the noop sink."""
     samples: dict[str, list[float]] = {"noop": [], "holdfast": []}
     with _server(home) as database, Broker(home / "broker") as broker:
         spark = spark_session()
@@ -276,7 +276,7 @@ def small(home: Path, rounds: int) -> list[Result]:
                 if round_number >= 0:
                     kept.append(statistics.median(triggers[WARM:]))
         spark.stop()
-    name = "PostgreSQL, 1,000-row batches, ms a trigger more than noop"
+    name = "PostgreSQL, 1,000-row batches, ms per trigger more than noop"
     return [more_by(name, "ms", samples, "holdfast", "noop", MOST_MS)]
 
 
@@ -294,8 +294,8 @@ def _stream(
     def bench(rows: DataFrame) -> DataFrame:
         return rows
 
-    wishes = RunOptions(dev=True, once=True)
-    running = launch(admit(pipeline.declaration, pipeline.jobs, wishes), spark, wishes)
+    run_options = RunOptions(dev=True, once=True)
+    running = order.start(pipeline.declaration, pipeline.jobs, run_options, lambda _: spark)
     running.wait()
     progress = running.queries[table].recentProgress
     return [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"] > 0]
@@ -314,7 +314,7 @@ def memory(home: Path) -> list[Result]:
             peaks[name] = [peak.megabytes]
         writing.close()
         spark.stop()
-    name = "PostgreSQL, driver's memory, 10 million rows a batch against 100,000"
+    name = "PostgreSQL, driver's memory, 10 million rows per batch against 100,000"
     return [at_most(name, "MB", peaks, "many", "few", 1.25)]
 
 

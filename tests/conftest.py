@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from holdfast.examples.broker import Broker
 from holdfast.examples.database import Database
 from holdfast.run.session import build, jars
+from tests import collations
 from tests.cloud_servers import AzureServer, GoogleServer
 from tests.mariadb_server import MariaDbServer
 from tests.servers import HdfsServer, S3Server
@@ -50,9 +51,14 @@ def pgpass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory, pgpass: Path) -> Iterator[Database]:
     """One real PostgreSQL server for all tests of a run, its role's password in PGPASSFILE."""
-    with Database(tmp_path_factory.mktemp("database")) as running:
-        shutil.copy(running.pgpass, pgpass)
-        yield running
+    server = Database(tmp_path_factory.mktemp("database"))
+    with collations.compiled() as locales:
+        with pytest.MonkeyPatch.context() as m:
+            m.setenv("LOCPATH", locales)
+            server.start()
+        with server:
+            shutil.copy(server.pgpass, pgpass)
+            yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
-"""Write the reference pages from the code, or with `--check` fail if they are stale."""
+"""Write the reference pages from the code, or with `--check` fail where they are stale."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,25 +13,26 @@ from holdfast.report import explanation
 from holdfast.run.session import settings
 
 FOLDER = Path("docs/reference")
+RESULTS = Path("bench/results.json")
+_WHOLE = 100
 
 
 def error_page() -> str:
-    """Return the page of all error codes."""
+    """Every error code."""
     lines = [
         "# Errors",
         "",
-        "Every error has a stable code, one sentence that says what happened, and a hint that says",
-        "what to do. The table shows the exit code of the command.",
+        "Every error has a stable code, one sentence, and a hint. `exit` is the exit code of the",
+        "command.",
         "",
-        "If the error allows it, holdfast automatically restarts a query that has already run: up",
-        "to five times in a row, after a pause that starts at one second and doubles. It also",
-        "restarts a query that fails with an unknown error; after the last attempt it reports",
-        "`QUERY_FAILED`.",
+        "A query that has already run is restarted automatically: up to five times in a row, after",
+        "a pause that starts at one second and doubles. An error that holdfast does not know is",
+        "also retried; after the last attempt it is reported as `QUERY_FAILED`.",
         "",
         "| code | exit | restarted automatically | meaning |",
         "|---|---|---|---|",
     ]
-    for kind in sorted(errors.list_kinds(), key=lambda kind: kind.code):
+    for kind in sorted(errors.list_kinds(), key=lambda one: one.code):
         again = "yes" if kind.curable_by_restart else "no"
         meaning = (kind.__doc__ or "").splitlines()[0]
         lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
@@ -38,12 +40,12 @@ def error_page() -> str:
 
 
 def settings_page() -> str:
-    """Return the page of all Spark and Delta settings that holdfast chooses."""
+    """Every Spark and Delta setting that holdfast chooses."""
     lines = [
         "# Settings that holdfast chooses",
         "",
-        "The user's own setting always wins: `--set`, the pipeline's `settings`,",
-        "`spark-defaults.conf`, and the options of `spark-submit`.",
+        "Your own setting always wins: `--set`, the pipeline's `settings`,",
+        "`spark-defaults.conf`, and what `spark-submit` was given.",
         "",
         "| setting | value | when | why | gain |",
         "|---|---|---|---|---|",
@@ -56,16 +58,15 @@ def settings_page() -> str:
     )
     for when, group in groups:
         lines += [
-            f"| `{setting.key}` | `{setting.value}` | {when} | {setting.why} | {setting.gain} |"
-            for setting in group
+            f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |" for one in group
         ]
     return "\n".join(lines) + "\n"
 
 
 def command_page() -> str:
-    """Return the page with the help of every command."""
+    """The help of every command."""
     group = cli.holdfast
-    # With the group's own settings, which Context does not read by itself: `-h` is one of them.
+    # As the program makes it: `-h` is one of the group's own settings, which Context does not ask.
     context = click.Context(group, info_name="holdfast", **group.context_settings)
     parts = ["# Commands", "", "```", group.get_help(context), "```"]
     for name in group.list_commands(context):
@@ -77,12 +78,12 @@ def command_page() -> str:
 
 
 def finding_page() -> str:
-    """Return the page of all finding codes."""
+    """Every code of `holdfast diagnose` and `holdfast check`."""
     lines = [
         "# Findings",
         "",
         (
-            "The findings of `holdfast diagnose` and `holdfast check`. Each code is stable;"
+            "What `holdfast diagnose` and `holdfast check` can find. Each code is stable;"
             " `holdfast explain CODE` prints the same text."
         ),
         "",
@@ -92,7 +93,37 @@ def finding_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _format_figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= _WHOLE else f"{value:.3g}"
+
+
+def benchmark_page() -> str:
+    """The figures of the last `make bench`, as `bench/results.json` has them."""
+    measured = json.loads(RESULTS.read_text())
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Measured by `make bench` on {measured['machine']['cores']} cores.",
+        "All sides of a comparison take turns in one run. A ratio is the median over the rounds,",
+        "with the smallest and the largest; the last column has the median of each side.",
+        "",
+        "| what | measured | required | sides |",
+        "|---|---|---|---|",
+    ]
+    for result in measured["results"]:
+        low, high = result["spread"]
+        sides = ", ".join(
+            f"{name} {_format_figure(side['median'])}" for name, side in result["samples"].items()
+        )
+        lines.append(
+            f"| {result['name']} | {result['ratio']:.3g} ({low:.3g} to {high:.3g})"
+            f" | {result['wanted']} | {sides} {result['unit']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
+    "benchmarks.md": benchmark_page,
     "errors.md": error_page,
     "settings.md": settings_page,
     "commands.md": command_page,
@@ -101,7 +132,7 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages; with `--check`, report the stale ones instead."""
+    """Write the pages, or say which are stale."""
     stale = []
     for name, page in PAGES.items():
         path, text = FOLDER / name, page()
@@ -110,7 +141,7 @@ def main(arguments: list[str]) -> int:
         elif not path.exists() or path.read_text() != text:
             stale.append(str(path))
     if stale:
-        print(f"stale: {', '.join(stale)}; run `make docs`", file=sys.stderr)
+        print(f"stale: {', '.join(stale)}; write them with `make docs`", file=sys.stderr)
     return 1 if stale else 0
 
 

@@ -4,7 +4,7 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from holdfast.errors import OptionInvalid
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from holdfast.gather.history.events import EventLog
     from holdfast.gather.inventory.tree import OnProgress
     from holdfast.gather.locate.resolve import Checkpoint, FolderOfCheckpoints
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.model.spark_version import SparkVersion
     from holdfast.model.state import OperatorEvidence
     from holdfast.run.pipeline import Pipeline
+    from holdfast.run.start.locations import Base
     from holdfast.run.state import StateQuery, StateRows
     from holdfast.run.watch.driver import Say
 
@@ -228,11 +231,11 @@ def run(  # noqa: PLR0913  one parameter per option of the command
     say: "Say",
 ) -> None:
     """Run the jobs until they are done, or until a signal stops the process."""
+    from holdfast.run import order
     from holdfast.run.session import build
-    from holdfast.run.start import admission
-    from holdfast.run.watch import driver
+    from holdfast.run.start.admission import RunOptions
 
-    options = admission.RunOptions(
+    options = RunOptions(
         dev=dev,
         once=once,
         grace=grace,
@@ -240,38 +243,33 @@ def run(  # noqa: PLR0913  one parameter per option of the command
         lease_ms=round(lease_seconds * 1000),
     )
     jobs = pipeline.chosen(names)
-    with _catch_stop_signals() as stop:
-        admitted = admission.admit(pipeline.declaration, jobs, options)
-        for entry in admitted.jobs:
-            say(f"{entry.job.name}: checkpoint {entry.life.location}, epoch {entry.life.epoch}")
-        # Renew the leases from here on: Spark may take longer to start than a lease lasts.
-        leases = admission.keep_leases(admitted.base, admitted.jobs)
-        try:
+    with _catch_stop_signals() as stop, ExitStack() as ending:
+
+        def open_session(base: "Base") -> "SparkSession":
             spark = build.open_session(
                 pipeline.name,
                 master=master,
                 given={**pipeline.settings, **given},
-                on_s3=urls.is_s3(admitted.base.url),
+                on_s3=urls.is_s3(base.url),
                 reaches_s3=any(urls.is_s3(path) for job in jobs for path in _list_paths(job)),
                 debug=debug,
             )
-        except BaseException:
-            leases.close()
-            raise
-        leases.end()
-        # Again, because Spark has installed its own handler, which cancels the running batch.
-        _handle_signals(stop)
-        try:
-            running = driver.launch(admitted, spark, options, say, stop)
-            running.wait(stop)
-            if stop.is_set():
-                say(f"stopping: waiting up to {grace:g} s for the running batch")
-                running.stop()
-        finally:
-            # In a thread: `stop` waits for Python code of a batch that is past its grace period.
-            ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
-            ender.start()
-            ender.join(_END_SECONDS)
+            ending.callback(_end_session, spark)
+            _handle_signals(stop)  # Spark replaced the handlers: its own cancel the running batch
+            return spark
+
+        running = order.start(pipeline.declaration, jobs, options, open_session, say=say, wake=stop)
+        running.wait(stop)
+        if stop.is_set():
+            say(f"stopping: waiting up to {grace:g} s for the running batch")
+            running.stop()
+
+
+def _end_session(spark: "SparkSession") -> None:
+    """Stop Spark in a thread: Spark waits for a batch past its grace, this process does not."""
+    ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
+    ender.start()
+    ender.join(_END_SECONDS)
 
 
 def check(

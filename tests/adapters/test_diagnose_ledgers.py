@@ -39,7 +39,7 @@ class Served:
             connection.execute(sql.SQL("CREATE TABLE {} (id bigint)").format(self._table))
             ledger = Ledger(self.schema, "rows", KEY)
             ledger.create(connection)
-            ledger.fence(connection, LIFE)
+            ledger.fence(connection, LIFE, again=False)
 
     def stand(self, batch: int) -> None:
         """Let the ledger end at a batch."""

@@ -1,19 +1,22 @@
 """Who may connect and how: passwords from their places, TLS as asked, and no right too many."""
 
+import re
 import secrets
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import sql
 from pyspark.sql.types import StringType, StructField, StructType
 from tests.adapters.postgres_driving import MARKED, MARKED_TYPES, SCHEMA, TYPES, Desk, Driver
 
-from holdfast.errors import SinkRefused, SinkUnavailable
+from holdfast.errors import DriverFenced, HoldfastError, SinkRefused, SinkUnavailable
 from holdfast.examples.database import Database
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.postgres import staging
+from holdfast.sinks.postgres import encode, staging
 from holdfast.sinks.postgres.connect import Server
 from holdfast.sinks.postgres.encode import Column, Oid
 
@@ -136,6 +139,63 @@ def test_a_role_with_the_documented_rights_on_a_table_that_is_there(
         driver.write(0, ("a", 1, "x"))
     assert owner.query("SELECT * FROM rows") == [("a", 1, "x")]
     stage_and_sweep(role)
+
+
+class HangingInCopy:
+    """A driver that hangs in the middle of its COPY, until it is told to go on."""
+
+    def __init__(self, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._driver = driver
+        self._hangs, self._go_on = threading.Event(), threading.Event()
+        self._encoded = encode.encoded
+        self._thread = threading.Thread(target=self._write)
+        self.failed: list[HoldfastError] = []
+        monkeypatch.setattr(encode, "encoded", self._hang)
+        self._thread.start()
+        assert self._hangs.wait(60)
+
+    def wake(self) -> None:
+        """Let it go on, and wait for its end."""
+        self._go_on.set()
+        self._thread.join()
+
+    def _hang(self, columns: Sequence[Column], rows: pa.RecordBatch) -> Iterator[memoryview]:
+        if not self._hangs.is_set():
+            self._hangs.set()
+            self._go_on.wait(60)
+        yield from self._encoded(columns, rows)
+
+    def _write(self) -> None:
+        try:
+            self._driver.write(0, ("a", 1, "x"))
+        except HoldfastError as error:
+            self.failed.append(error)
+
+
+def test_a_driver_that_hangs_in_copy_under_another_role_is_named_and_ended_as_told(
+    bare: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session inside COPY counts as active: no timeout of the server ends it."""
+    monkeypatch.setattr("holdfast.sinks.postgres.table._LOCK_MS", 100)
+    owner, role = bare
+    granted(owner, role)
+    old = Driver(owner.append()).start()
+    for table in ("rows", "holdfast_ledger", "holdfast_ledger_history"):
+        grant(owner, role, DELETE_RIGHTS, f"TABLE {table}")
+    zombie = HangingInCopy(old, monkeypatch)
+    with pytest.raises(SinkUnavailable, match="role holdfast, application `hf_") as told:
+        Driver(role.append(), epoch=2).start()
+    assert "as the role that it names or as a superuser" in told.value.hint
+    (session,) = re.findall(r"holds it: (\d+) \(", told.value.message)
+    (statement,) = re.findall("`(.+)`", told.value.hint)
+    owner.query(statement.replace("…", session))
+    heir = Driver(role.append(), epoch=2).start()
+    assert heir.write(0, ("a", 1, "x")) is Decision.WRITE
+    zombie.wake()
+    assert [type(error) for error in zombie.failed] == [SinkUnavailable]
+    with pytest.raises(DriverFenced):
+        old.write(0, ("a", 1, "x"))
+    assert owner.query("SELECT key FROM rows") == [("a",)]
 
 
 def stage_and_sweep(role: Desk) -> None:

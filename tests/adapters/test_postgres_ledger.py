@@ -250,3 +250,30 @@ def test_a_table_that_is_dropped_between_two_starts_of_a_driver_gets_its_batches
     desk.query("DROP TABLE rows")
     assert driver.start().write(0, ("a", 1, "x")) is Decision.WRITE
     assert desk.query("SELECT key FROM rows") == [("a",)]
+
+
+def test_of_two_drivers_with_the_same_epoch_only_the_first_writes(desk: Desk) -> None:
+    """Without records each took the epoch after the ledger's, before the other put it."""
+    Driver(desk.append()).start().write(0, ("a", 1, "x"))
+    first, second = Driver(desk.append(), epoch=2), Driver(desk.append(), epoch=2)
+    first.start()
+    with pytest.raises(DriverFenced, match="with epoch 2, found the same epoch"):
+        second.start()
+    assert first.start().write(1, ("b", 1, "x")) is Decision.WRITE
+    assert desk.query("SELECT key FROM rows ORDER BY key") == [("a",), ("b",)]
+
+
+def test_a_job_of_the_same_name_in_another_schema_is_not_ended(
+    desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.sinks.postgres.table._LOCK_MS", 100)
+    elsewhere = Driver(Desk(database).append()).start()
+    session = elsewhere.sink._table._connection  # noqa: SLF001
+    Driver(desk.append()).start()
+    ledger_of = sql.Identifier(desk.schema, "holdfast_ledger")
+    with psycopg.connect(desk.connection) as other:
+        other.execute(sql.SQL("SELECT 1 FROM {} FOR UPDATE").format(ledger_of))
+        with pytest.raises(SinkUnavailable, match="holds it"):
+            Driver(desk.append(), epoch=2).start()
+    assert elsewhere.write(0, ("a", 1, "x")) is Decision.WRITE
+    assert elsewhere.sink._table._connection is session  # noqa: SLF001

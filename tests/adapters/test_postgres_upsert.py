@@ -2,8 +2,10 @@
 
 import itertools
 
+import pyarrow as pa
 import pytest
 from tests.adapters.postgres_driving import MARKED, MARKED_TYPES, Desk, Driver
+from tests.collations import LOCALE
 
 from holdfast.errors import (
     BatchChanged,
@@ -186,6 +188,134 @@ def test_json_has_an_order_too(desk: Desk) -> None:
     driver.write(0, ("a", 1, '{"n": 1}'), ("a", 1, '{"n": 2}'))
     driver.write(1, ("a", 2, '{"n": 3}'), ("a", 0, '{"n": 4}'))
     assert desk.query("SELECT key, at, value FROM rows") == [("a", 2, {"n": 3})]
+
+
+@pytest.mark.parametrize("kind", ["text", "varchar(9)", "words", "text[]"])
+@pytest.mark.parametrize("own", ["the column's", "the bytes'"])
+def test_the_newest_text_is_the_same_within_a_batch_and_against_the_table(
+    desk: Desk, kind: str, own: str
+) -> None:
+    """The staged rows have the database's collation, and the table's column may have its own."""
+    from pyspark.sql import types as t
+
+    desk.query(f"CREATE COLLATION own (provider = libc, locale = '{LOCALE}')")
+    assert desk.query("SELECT 'a' < 'B', 'a' < 'B' COLLATE own") == [(False, True)]
+    collation = "own" if own == "the column's" else '"C"'
+    desk.query(f"CREATE DOMAIN words AS text COLLATE {collation}")
+    given = "words" if kind == "words" else f"{kind} COLLATE {collation}"
+    desk.query(f"CREATE TABLE rows (key text PRIMARY KEY, at {given}, value text COLLATE own)")
+    text = t.StringType()
+    listed = kind.endswith("[]")
+    fields = [("key", text), ("at", t.ArrayType(text) if listed else text), ("value", text)]
+    schema = t.StructType([t.StructField(name, one) for name, one in fields])
+    arrow = pa.list_(pa.string()) if listed else pa.string()
+    types = pa.schema([("key", pa.string()), ("at", arrow), ("value", pa.string())])
+
+    def at(version: str) -> object:
+        return [version] if listed else version
+
+    driver = Driver(desk.upsert(), schema=schema, types=types).start()
+    driver.write(0, ("a", at("a"), "x"), ("a", at("B"), "y"), ("b", at("a"), "x"))
+    driver.write(1, ("b", at("B"), "y"), ("c", at("a"), "a"), ("c", at("a"), "B"))
+    driver.write(2, ("c", at("B"), "z"))
+    found = desk.query("SELECT key, value FROM rows ORDER BY key")
+    assert found == [("a", "x"), ("b", "x"), ("c", "a")]
+
+
+def test_a_version_without_an_order_is_refused(desk: Desk) -> None:
+    desk.query("CREATE TABLE rows (key text PRIMARY KEY, at bigint, value json)")
+    with pytest.raises(SchemaMismatch, match=r"column `value` .* to have an order, found json"):
+        Driver(desk.upsert(newest="value")).start()
+
+
+KEEP_OUT = (
+    "CREATE FUNCTION keep_out() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN IF NEW.value = 'out' THEN RETURN NULL; END IF; RETURN NEW; END $$;"
+    "CREATE TRIGGER keep_out BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep_out()"
+)
+REDIRECT = (
+    "CREATE TABLE elsewhere (LIKE rows); CREATE FUNCTION redirect() RETURNS trigger"
+    " LANGUAGE plpgsql AS $$ BEGIN IF NEW.value = 'out' THEN EXECUTE"
+    " format('INSERT INTO %I.elsewhere SELECT ($1).*', TG_TABLE_SCHEMA) USING NEW;"
+    " RETURN NULL; END IF; RETURN NEW; END $$;"
+    "CREATE TRIGGER redirect BEFORE INSERT ON rows FOR EACH ROW EXECUTE FUNCTION redirect()"
+)
+# which trigger, and the row of the second batch that it keeps out
+KEPT_OUT: dict[str, tuple[str, Row]] = {
+    "a new key": (KEEP_OUT.format("INSERT", "rows"), ("d", 9, "out")),
+    "a known key, before the insert": (KEEP_OUT.format("INSERT", "rows"), ("a", 9, "out")),
+    "a known key, before the update": (KEEP_OUT.format("UPDATE", "rows"), ("a", 9, "out")),
+    "a version that is null": (KEEP_OUT.format("UPDATE", "rows"), ("c", None, "out")),
+    "a null key": (KEEP_OUT.format("INSERT OR UPDATE", "rows"), (None, 9, "out")),
+    "sent elsewhere": (REDIRECT, ("d", 9, "out")),
+}
+
+
+@pytest.mark.parametrize("newest", ["at", None])
+@pytest.mark.parametrize(("trigger", "row"), KEPT_OUT.values(), ids=KEPT_OUT)
+def test_a_trigger_that_keeps_rows_out_fails_the_batch(
+    desk: Desk, trigger: str, row: Row, newest: str | None
+) -> None:
+    driver = Driver(desk.upsert(newest=newest)).start()
+    begun: list[Row] = [("a", 5, "x"), ("b", 5, "x"), ("c", None, "x"), (None, 5, "x")]
+    driver.write(0, *begun)
+    desk.query(trigger)
+    others: list[Row] = [("b", 4, "older"), ("e", 1, "new")]
+    with pytest.raises(SinkRefused, match="all 3 rows, but it took 2: a trigger"):
+        driver.write(1, row, *others)
+    assert held(desk) == sorted(begun, key=repr)
+    assert desk.query("SELECT batch FROM holdfast_ledger") == [(0,)]
+    assert driver.write(1, *others) is Decision.WRITE
+    kept = [one for one in begun if one[0] != "b"]
+    b: Row = ("b", 5, "x") if newest else ("b", 4, "older")
+    assert held(desk) == sorted([*kept, b, ("e", 1, "new")], key=repr)
+
+
+def test_a_partition_whose_trigger_keeps_rows_out_fails_the_batch(desk: Desk) -> None:
+    desk.query(
+        "CREATE TABLE rows (key text, at bigint, value text, UNIQUE (key)) PARTITION BY LIST (key);"
+        "CREATE TABLE one PARTITION OF rows FOR VALUES IN ('a');"
+        "CREATE TABLE other PARTITION OF rows DEFAULT;" + KEEP_OUT.format("INSERT", "other")
+    )
+    driver = Driver(desk.upsert()).start()
+    driver.write(0, ("a", 2, "out"), ("b", 1, "x"))
+    with pytest.raises(SinkRefused, match="all 2 rows, but it took 1"):
+        driver.write(1, ("a", 1, "older"), ("c", 1, "out"))
+    assert held(desk) == [("a", 2, "out"), ("b", 1, "x")]
+
+
+def test_a_trigger_that_only_changes_rows_is_left_to_its_owner(desk: Desk) -> None:
+    desk.query(
+        "CREATE TABLE rows (key text PRIMARY KEY, at bigint, value text, touched boolean);"
+        "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.touched = true; RETURN NEW; END $$;"
+        "CREATE TRIGGER touch BEFORE INSERT OR UPDATE ON rows FOR EACH ROW EXECUTE FUNCTION touch()"
+    )
+    driver = Driver(desk.upsert()).start()
+    driver.write(0, ("a", 5, "x"), ("b", 5, "x"))
+    driver.write(1, ("a", 4, "older"), ("b", 6, "newer"), ("b", 5, "as new"), ("c", None, "new"))
+    found = desk.query("SELECT key, value, touched FROM rows ORDER BY key")
+    assert found == [("a", "x", True), ("b", "newer", True), ("c", "new", True)]
+
+
+@pytest.mark.parametrize("newest", ["at", None])
+def test_a_trigger_that_keeps_deleted_rows_in_fails_the_batch(
+    desk: Desk, newest: str | None
+) -> None:
+    sink = desk.upsert(newest=newest, deleted="gone")
+    driver = Driver(sink, schema=MARKED, types=MARKED_TYPES).start()
+    driver.write(0, ("a", 1, "x", False), ("b", 1, "x", False), (None, 1, "x", False))
+    desk.query(
+        "CREATE FUNCTION keep_in() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN IF OLD.key = 'b' THEN RETURN OLD; END IF; RETURN NULL; END $$;"
+        "CREATE TRIGGER keep_in BEFORE DELETE ON rows FOR EACH ROW EXECUTE FUNCTION keep_in()"
+    )
+    for key in ("a", None):
+        with pytest.raises(SinkRefused, match="a trigger kept them in"):
+            driver.write(1, (key, 2, "", True), ("b", 2, "", True))
+    assert held(desk) == [("a", 1, "x"), ("b", 1, "x"), (None, 1, "x")]
+    assert driver.write(1, ("b", 2, "", True)) is Decision.WRITE
+    assert held(desk) == [("a", 1, "x"), (None, 1, "x")]
 
 
 def test_a_batch_again_is_skipped(desk: Desk) -> None:

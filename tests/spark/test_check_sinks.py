@@ -15,9 +15,9 @@ from holdfast import Pipeline, sinks, sources
 from holdfast.examples.database import ROLE, Database
 from holdfast.model.definition import Output
 from holdfast.model.finding import Check, Code, Judgement
+from holdfast.run import order
 from holdfast.run.query import check
-from holdfast.run.start import admission
-from holdfast.run.watch import driver
+from holdfast.run.start.admission import RunOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -54,8 +54,8 @@ class Place:
 
     def run(self, declared: Pipeline) -> None:
         """Run once to the end."""
-        wishes = admission.RunOptions(dev=True, once=True, restarts=0)
-        driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
+        options = RunOptions(dev=True, once=True, restarts=0)
+        order.start(declared.declaration, declared.jobs, options, lambda _: self.spark).wait()
 
     def check(self, declared: Pipeline) -> Check:
         """Check as the command does, on a session that is there."""

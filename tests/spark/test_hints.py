@@ -32,8 +32,8 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model import advice
 from holdfast.model.definition import Output
 from holdfast.model.finding import Code
-from holdfast.run.start import admission
-from holdfast.run.watch import driver
+from holdfast.run import order
+from holdfast.run.start.admission import RunOptions
 
 pytestmark = pytest.mark.spark
 PASSWORD = "HOLDFAST_TEST_PASSWORD"
@@ -97,8 +97,8 @@ class Setup:
         outputs = self.outputs(*kinds)
         declared.job(job or self.job, reads=reads, writes=outputs)(code)
         accepted = frozenset(accept.split())
-        wishes = admission.RunOptions(dev=True, once=True, restarts=0, accepted=accepted)
-        driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
+        options = RunOptions(dev=True, once=True, restarts=0, accepted=accepted)
+        order.start(declared.declaration, declared.jobs, options, lambda _: self.spark).wait()
 
     def rows(self, kind: str) -> list[int]:
         """The ids in a sink, sorted."""

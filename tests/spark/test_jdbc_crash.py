@@ -89,6 +89,32 @@ def test_lost_records_do_not_stop_the_stream(
     assert mariadb.query("SELECT epoch FROM holdfast_ledger") == [(8,)]
 
 
+def test_a_driver_that_lives_through_the_loss_of_the_records_is_shut_out(
+    tmp_path: Path, mariadb: MariaDbServer, drivers: tuple[str, str]
+) -> None:
+    """Without records the next driver's lease begins at 1, the epoch that the first still has."""
+    land(tmp_path)
+    stage = JdbcStage(home=tmp_path, source="files", sink="jdbc-append", server=mariadb)
+    first = stage.start("frozen-planned@1", *drivers)
+    try:
+        wait_for(tmp_path / "crashed-frozen-planned-1")
+        assert mariadb.query("SELECT epoch, batch FROM holdfast_ledger") == [(1, 0)]
+        shutil.rmtree(tmp_path / "checkpoints/.holdfast")
+        heir = stage.run("", *drivers)
+        assert heir.code == 0, heir.said
+        assert mariadb.query("SELECT epoch FROM holdfast_ledger") == [(2,)]
+        os.killpg(first.pid, signal.SIGCONT)
+        woken = ended(first)
+        assert woken.code == 4, woken.said
+        assert "DRIVER_FENCED" in woken.said
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+    assert Counter(mariadb.query("SELECT id FROM `rows`")) == Counter((n,) for n in range(ROWS))
+    written = mariadb.query("SELECT batch, epoch FROM holdfast_ledger_history ORDER BY batch")
+    assert {epoch for batch, epoch in written if batch} == {2}, written
+
+
 def test_killed_driver_loses_and_duplicates_nothing(tmp_path: Path, mariadb: MariaDbServer) -> None:
     kill_and_restart(tmp_path, mariadb, "jdbc-append", ("noted@1",))
 

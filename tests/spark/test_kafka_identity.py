@@ -27,10 +27,10 @@ from holdfast.model.fact import Unknown
 from holdfast.model.finding import Check, Code, Judgement, Severity
 from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.surroundings import KafkaCluster
+from holdfast.run import order
 from holdfast.run.query import check as checks
 from holdfast.run.query import fingerprint, kafka_ids
-from holdfast.run.start import admission
-from holdfast.run.watch import driver
+from holdfast.run.start.admission import RunOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
@@ -138,8 +138,8 @@ def test_a_run_is_refused_and_can_be_accepted(
     job(lambda rows: rows.selectExpr("int(string(value)) n"))
 
     def run(*accepted: str) -> list[int]:
-        wishes = admission.RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
-        driver.start(declared.declaration, declared.jobs, spark, wishes).wait()
+        options = RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        order.start(declared.declaration, declared.jobs, options, lambda _: spark).wait()
         rows = deltalake.DeltaTable(table).to_pyarrow_table()
         return sorted(rows.column("n").to_pylist())
 
@@ -174,9 +174,9 @@ def test_a_topic_that_is_made_anew_under_a_run(
     job(lambda rows: rows.selectExpr("int(string(value)) n"))
     broker.create_topic(topic, 1)
     send_numbers(broker, topic, range(6))
-    wishes = admission.RunOptions(dev=True, once=True, restarts=3, accepted=frozenset())
+    options = RunOptions(dev=True, once=True, restarts=3, accepted=frozenset())
     with pytest.raises(StartUnsafe, match="KAFKA_TOPIC_RECREATED"):
-        driver.start(declared.declaration, declared.jobs, spark, wishes).wait()
+        order.start(declared.declaration, declared.jobs, options, lambda _: spark).wait()
     assert given == [[0, 1], [2, 3]]
 
 

@@ -16,6 +16,8 @@ from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.examples.database import Database
 from holdfast.sinks import batch_size
 from holdfast.sinks.contract import Decision
+from holdfast.sinks.postgres import staging
+from holdfast.sinks.postgres.append import _Appended
 
 pytestmark = pytest.mark.spark
 
@@ -230,3 +232,23 @@ def test_no_staging_is_left_and_empty_batches_are_noted(
         " WHERE nspname = current_schema() AND relkind = 'r'"
     )
     assert tables == [(3,)]
+
+
+def test_a_batch_of_many_partitions_takes_few_staging_tables(
+    desk: Desk, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction locks each of them, and a server has room for so many locks."""
+    monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
+    monkeypatch.setattr(staging, "MOST_TABLES", 5)
+    moved: list[int] = []
+    move = _Appended.move
+
+    def count(self: _Appended, connection: psycopg.Connection, *given: object) -> None:
+        moved.append(len(given[1]))  # type: ignore[arg-type]
+        move(self, connection, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_Appended, "move", count)
+    rows = spark.range(0, 60, numPartitions=30)
+    assert written(started(desk, rows), 0, rows) is Decision.WRITE
+    assert moved == [5]
+    assert desk.query("SELECT count(*), count(DISTINCT id) FROM rows") == [(60, 60)]

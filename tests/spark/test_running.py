@@ -34,8 +34,10 @@ from holdfast.errors import (
 from holdfast.examples.broker import Broker
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement
+from holdfast.run import order
 from holdfast.run.session import build
-from holdfast.run.start import admission
+from holdfast.run.start.admission import RunOptions
+from holdfast.run.start.locations import Base
 from holdfast.run.watch import driver
 
 pytestmark = pytest.mark.spark
@@ -84,8 +86,8 @@ class Place:
 
     def run(self, declared: Pipeline, *accepted: str) -> None:
         """Run once to the end."""
-        wishes = admission.RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
-        driver.start(declared.declaration, declared.jobs, self.spark, wishes).wait()
+        options = RunOptions(dev=True, once=True, restarts=1, accepted=frozenset(accepted))
+        order.start(declared.declaration, declared.jobs, options, lambda _: self.spark).wait()
 
     def ids(self, name: str = "table") -> list[int]:
         """The ids in a table, sorted."""
@@ -270,12 +272,15 @@ def test_a_table_that_loses_its_rows_between_admission_and_start_is_refused(
     """As while Spark starts, or while the jobs before it run."""
     place.land("a.json", 0, 10)
     place.run(place.pipeline())
-    declared, wishes = place.pipeline(), admission.RunOptions(dev=True, once=True)
-    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
-    loss(str(place.home / "table"))
-    place.land("b.json", 10, 10)
+    declared, options = place.pipeline(), RunOptions(dev=True, once=True)
+
+    def lose(_: Base) -> SparkSession:
+        loss(str(place.home / "table"))
+        place.land("b.json", 10, 10)
+        return place.spark
+
     with pytest.raises(SinkBehind):
-        driver.launch(jobs, place.spark, wishes)
+        order.start(declared.declaration, declared.jobs, options, lose)
 
 
 @pytest.mark.parametrize(("pause", "told"), [(0.0, [0, 1, 2, 3]), (3600.0, [0, 3])])
@@ -283,19 +288,19 @@ def test_the_first_batch_is_told_then_one_in_a_while_and_the_last(
     place: Place, monkeypatch: pytest.MonkeyPatch, pause: float, told: list[int]
 ) -> None:
     monkeypatch.setattr(driver, "_TELL_SECONDS", pause)
-    options = {"maxFilesPerTrigger": "1"}
     landing = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA,
-                            options=options)  # fmt: skip
+                            options={"maxFilesPerTrigger": "1"})  # fmt: skip
     declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
     slow = sinks.foreach_batch(lambda rows, _: time.sleep(1.5 + 0 * rows.count()))
     declared.job("job", reads=landing, writes=slow)(lambda rows: rows)
     for number in range(4):
         place.land(f"{number}.json", number, 1000 + number)
-    wishes = admission.RunOptions(dev=True, once=True)
+    options = RunOptions(dev=True, once=True)
     said: list[str] = []
-    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
-    driver.launch(jobs, place.spark, wishes, said.append).wait()
-    *batches, last = said
+    order.start(
+        declared.declaration, declared.jobs, options, lambda _: place.spark, say=said.append
+    ).wait()
+    _, *batches, last = said
     assert last == "job: done"
     assert [line.rpartition(", ")[0] for line in batches] == [
         f"job: batch {number} done, {1000 + number:,} rows read" for number in told
@@ -309,13 +314,14 @@ def test_a_query_without_data_reports_no_batch_that_never_ran(
     for name in ("_TELL_SECONDS", "_ASK_SECONDS"):
         monkeypatch.setattr(driver, name, 0.0)
     place.land("a.json", 0, 10)
-    declared, wishes = place.pipeline(), admission.RunOptions(dev=True)
-    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
+    declared, options = place.pipeline(), RunOptions(dev=True)
     said: list[str] = []
     interval = "spark.sql.streaming.noDataProgressEventInterval"
     place.spark.conf.set(interval, "50ms")
     try:
-        running = driver.launch(jobs, place.spark, wishes, said.append)
+        running = order.start(
+            declared.declaration, declared.jobs, options, lambda _: place.spark, say=said.append
+        )
     finally:
         place.spark.conf.unset(interval)
     wake = threading.Event()
@@ -330,7 +336,10 @@ def test_a_query_without_data_reports_no_batch_that_never_ran(
     waiting.join()
     assert runner.restarts == 3, "no batch has run since"
     running.stop()
-    assert [line.rpartition(", ")[0] for line in said] == ["job: batch 0 done, 10 rows read", ""]
+    assert [line.rpartition(", ")[0] for line in said[1:]] == [
+        "job: batch 0 done, 10 rows read",
+        "",
+    ]
     assert [path.name for path in (place.checkpoint / "commits").glob("[0-9]*")] == ["0"]
 
 
@@ -570,8 +579,8 @@ def test_stopping_lets_the_batch_finish_and_commit(place: Place) -> None:
 
     declared = place.pipeline(sinks.foreach_batch(slowly, name="slow"), place.append())
     place.land("a.json", 0, 10)
-    running = driver.start(
-        declared.declaration, declared.jobs, place.spark, admission.RunOptions(dev=True)
+    running = order.start(
+        declared.declaration, declared.jobs, RunOptions(dev=True), lambda _: place.spark
     )
     assert begun.wait(60)
     running.stop(grace=30)
@@ -625,9 +634,10 @@ def test_a_run_of_what_is_there_stops_when_told(place: Place) -> None:
     place.land("a.json", 0, 10)
     second = sources.files(str(place.home / "landing"), format="json", schema=SCHEMA)
     declared.job("second", reads=second, writes=place.append("other"))(lambda rows: rows)
-    wishes = admission.RunOptions(dev=True, once=True)
-    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
-    running = driver.launch(jobs, place.spark, wishes, wake=told)
+    options = RunOptions(dev=True, once=True)
+    running = order.start(
+        declared.declaration, declared.jobs, options, lambda _: place.spark, wake=told
+    )
     running.wait(told)
     running.stop()
     assert place.ids() in ([], list(range(10)))

@@ -12,8 +12,8 @@ from pyspark.sql.types import LongType
 
 from holdfast import Pipeline, sinks, sources
 from holdfast.errors import SinkRefused, SinkUnavailable
-from holdfast.run.start import admission
-from holdfast.run.watch import driver
+from holdfast.run import order
+from holdfast.run.start.admission import RunOptions
 from holdfast.sinks import spark_failure
 from holdfast.sinks.delta.append import refused
 
@@ -116,11 +116,12 @@ def test_a_function_that_fails_once_does_not_end_a_job_with_a_column_mapped_tabl
     declared.job("job", reads=landing, writes=sinks.delta_append(str(tmp_path / "t")))(
         lambda rows: rows.select(apply("id").alias("id"))
     )
-    wishes = admission.RunOptions(dev=True, once=True, restarts=1)
-    jobs = admission.admit(declared.declaration, declared.jobs, wishes)
+    options = RunOptions(dev=True, once=True, restarts=1)
     said: list[str] = []
-    driver.launch(jobs, spark, wishes, said.append).wait()
-    assert "restart 1 of 1" in said[0]
+    order.start(
+        declared.declaration, declared.jobs, options, lambda _: spark, say=said.append
+    ).wait()
+    assert "restart 1 of 1" in said[1]
     assert [
         row["id"] for row in spark.read.format("delta").load(str(tmp_path / "t")).collect()
     ] == [8]

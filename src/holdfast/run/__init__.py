@@ -2,6 +2,7 @@
 
 pipeline.py  declare jobs
 target.py    `MODULE[:PIPELINE]` -> the pipeline
+order.py     the order of a start, in one function
 start/       may these jobs run, and by this driver?
 query/       one job -> one streaming query; one batch -> every sink
 watch/       running queries: follow, restart, stop, record

@@ -171,29 +171,33 @@ class Once:
     def _started(self, rows: "DataFrame") -> "BatchWriter":
         from holdfast.run.query import stream
         from holdfast.run.query.batch import OffsetReader
-        from holdfast.run.start import admission, lease
+        from holdfast.run.start import admission, lease, locations
 
-        wishes = admission.RunOptions(dev=self._dev, accepted=self._accept, adopt=self._adopt)
-        found = admission.admit(self._declaration, [self._job], wishes)
+        options = admission.RunOptions(dev=self._dev, accepted=self._accept, adopt=self._adopt)
+        declared = self._declaration
+        base = locations.open_base(
+            declared.checkpoints, declared.name, declared.jobs, declared.storage, dev=self._dev
+        )
+        claim = admission.read_ledgers(declared, base, self._job, options)
+        admitted = admission.take_lease(claim, declared, base, options)
         lost = self._lost
 
         def tell(_: "Lease") -> None:  # it must not hold this object, whose end ends the keeper
             lost.set()
 
-        keeper = lease.Keeper(found.base.store, tell)
-        admitted = found.jobs[0]
-        record = _RunRecord(found.base.store, admitted.job.name, rows.sparkSession)
+        keeper = lease.Keeper(base.store, tell)
+        record = _RunRecord(base.store, admitted.job.name, rows.sparkSession)
         self._release = weakref.finalize(self, _end_run, keeper, record)
         keeper.keep(admitted.lease)
         try:
-            _require_same_query(found.base, admitted, rows.sparkSession)
-            admitted = admission.catch_up(admitted, keeper, wishes.accepted, again=False)
+            _require_same_query(base, admitted, rows.sparkSession)
+            admitted = admission.catch_up(admitted, keeper, options.accepted, again=False)
             stream.prepare(admitted.outputs, admitted.life, rows)
             record.begin(admitted)
         except BaseException:
             self._release()
             raise
-        reader = OffsetReader(found.base.store, self._job.name, admitted.life)
+        reader = OffsetReader(base.store, self._job.name, admitted.life)
         return stream.BatchWriter(admitted.outputs, reader)
 
 

@@ -131,12 +131,12 @@ class Pipeline:
 
     def start(self, spark: "SparkSession", *, dev: bool = False) -> "Running":
         """Start every job on a session that exists already, as in a notebook; returns at once."""
+        from holdfast.run import order
         from holdfast.run.session import build
-        from holdfast.run.start import admission
-        from holdfast.run.watch import driver
+        from holdfast.run.start.admission import RunOptions
 
         build.adopt(spark, on_s3=urls.is_s3(self.checkpoints or ""))
-        return driver.start(self.declaration, self.jobs, spark, admission.RunOptions(dev=dev))
+        return order.start(self.declaration, self.jobs, RunOptions(dev=dev), lambda _: spark)
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)

@@ -181,12 +181,11 @@ def contended(path: str) -> SinkContended:
     )
 
 
-def blocked(table: str, holders: Sequence[str]) -> SinkUnavailable:
+def blocked(table: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
     """The error of a driver that waits for a lock on the ledger that another session keeps."""
     who = "; ".join(holders) or "a session that this role may not see"
     return SinkUnavailable(
-        f"cannot lock the ledger of `{table}`: another session holds it: {who}",
-        hint="end that session, or let it finish; the batch runs again",
+        f"cannot lock the ledger of `{table}`: another session holds it: {who}", hint=cure
     )
 
 
@@ -201,8 +200,9 @@ def altered(batch: Batch, table: str) -> SinkUnavailable:
 
 def fenced(life: Writer, epoch: Epoch) -> DriverFenced:
     """The error of a driver that learns of a newer one."""
+    newer = "the same epoch" if epoch == life.epoch else f"epoch {epoch}"
     return DriverFenced(
         f"expected to be the newest driver of job `{life.job}` with epoch {life.epoch}, found"
-        f" epoch {epoch}: another driver took over, and this one has written nothing since",
+        f" {newer}: another driver took over, and this one has written nothing since",
         hint="let this process end; the job runs elsewhere",
     )

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 
 from holdfast.errors import SinkRefused
 
-RELATIONS = """
+_TREE = """
 WITH RECURSIVE tree(oid) AS (
     SELECT to_regclass({0})::oid
-    UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON tree.oid = i.inhparent)
+    UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON tree.oid = i.inhparent)"""
+RELATIONS = f"""{_TREE}
 SELECT c.oid::regclass::text,
        CASE WHEN c.relkind IN ('v', 'm') THEN 'view'
             WHEN c.relkind = 'f' THEN 'foreign'
@@ -31,7 +32,14 @@ FROM tree JOIN pg_class c ON c.oid = tree.oid
 WHERE c.relkind NOT IN ('r', 'p') OR c.relpersistence <> 'p'
    OR EXISTS (SELECT FROM pg_rewrite r
               WHERE r.ev_class = c.oid AND r.ev_type <> '1' AND r.ev_enabled <> 'D')
-ORDER BY c.oid LIMIT 1"""
+ORDER BY c.oid LIMIT 1"""  # noqa: S608  two constants
+# Of triggers for each row, before a deletion: they can keep the row in without an error.
+DELETE_TRIGGERS = f"""{_TREE}
+SELECT g.tgname FROM tree JOIN pg_trigger g ON g.tgrelid = tree.oid
+WHERE g.tgenabled <> 'D' AND g.tgtype::int & 1 <> 0 AND g.tgtype::int & 2 <> 0
+  AND g.tgtype::int & 8 <> 0 LIMIT 1"""  # noqa: S608  two constants
+# Whether this transaction has written the row `t`.
+OURS = "t.xmin = pg_current_xact_id()::xid"
 INEXACT = """
 SELECT a.attname::text FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass({0}) AND NOT c.collisdeterministic
@@ -42,17 +50,23 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.number
 JOIN pg_collation c ON c.oid = part.used
 WHERE i.indrelid = to_regclass({0}) AND i.indisunique AND NOT c.collisdeterministic"""
 HOLDERS = """
-SELECT DISTINCT concat(a.pid, ' (role ', a.usename, ', application `', a.application_name, '`, ',
-    a.state, ', transaction since ', to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS'), ')')
+SELECT DISTINCT concat(a.pid, ' (role ', a.usename, ', application `', a.application_name, '`',
+    ', ' || a.state, ', transaction since ' || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS'), ')')
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.relation = to_regclass({0}) AND l.granted AND l.pid <> pg_backend_pid()
   AND l.mode IN ('RowShareLock', 'RowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')"""
-END_OLDER = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+OLDER = """
+SELECT pid FROM pg_stat_activity
 WHERE starts_with(application_name, {0}) AND pid <> pg_backend_pid()
   AND datname = current_database()
   AND substr(application_name, length({0}) + 1) ~ '^[0-9]+$'
   AND substr(application_name, length({0}) + 1)::bigint < {1}"""
+# One by one: a role may not end the sessions of every other role, and that is an error.
+END = "SELECT pg_terminate_backend(CAST({0} AS integer))"
+CURE = (
+    "let the session finish, or end it by `SELECT pg_terminate_backend(…)` with its number, as the"
+    " role that it names or as a superuser; then start again"
+)
 _WHY = {
     "view": "is a view",
     "foreign": "is a foreign table, which another server commits",

@@ -1,10 +1,6 @@
-"""Steps 1 to 3 of a start: may these jobs run, and by this driver? No Spark is needed to tell.
+"""Steps 2 and 3 of a start: may this driver run this job? Needs no Spark.
 
-1. locations are checked          a wrong declaration must not touch anything
-2. the ledgers are read           they know the epoch and the location of earlier drivers
-3. the lease is taken             from here on other drivers are told to stay away
-   the ledgers are compared       with the offset log: it must go on where the last batch ended
-   and the checkpoint is judged   by what `holdfast diagnose` finds: only now does nobody move it
+`run/order.py` has all five steps and the reasons for their order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +9,13 @@ from dataclasses import dataclass, replace
 from holdfast.diagnose import locations as rules
 from holdfast.errors import SinkBehind
 from holdfast.model.batch import LastWritten, NothingWritten, Writer, WrittenBatch
-from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, find_target
+from holdfast.model.definition import Declaration, Job
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, OutputName
 from holdfast.model.lease import Lease
 from holdfast.run.query import stream
 from holdfast.run.start import continuity, lease, locations, preflight
-from holdfast.storage import urls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +45,27 @@ class AdmittedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """Jobs that may start: checked, with their leases taken. No Spark is needed to get here."""
+class Claim:
+    """A job that may take its lease: what its ledgers and records say, and what it may start over.
 
-    pipeline: Declaration
-    base: locations.Base
-    jobs: tuple[AdmittedJob, ...]
+    `done` is the last batch that the checkpoint counts as done. `adopts`: this is the first start
+    with sinks that know none of these batches, and the user wants that.
+    """
 
+    job: Job
+    location: str
+    recorded: locations.Identity | None
+    outputs: tuple[stream.OpenOutput, ...]
+    ledgers: Mapping[OutputName, LastWritten]
+    highest: Epoch
+    done: BatchId | None
+    adopts: bool
+    accepted: frozenset[str]
 
-def admit(pipeline: Declaration, jobs: Sequence[Job], wishes: RunOptions) -> Admission:
-    """The jobs with their leases; raises at the first that may not start, with no lease kept."""
-    base = locations.open_base(
-        pipeline.checkpoints, pipeline.name, pipeline.jobs, pipeline.storage, dev=wishes.dev
-    )
-    taken: list[AdmittedJob] = []
-    try:
-        for job in _order_jobs(jobs):
-            taken.append(_admit_job(pipeline, base, job, wishes))  # noqa: PERF401  taken one by one, to give back those taken
-    except BaseException:  # whatever it is, the next start must not wait for a lease
-        keep_leases(base, taken).close()
-        raise
-    return Admission(pipeline=pipeline, base=base, jobs=tuple(taken))
+    @property
+    def generation(self) -> Generation:
+        """The generation that the job writes."""
+        return self.recorded.generation if self.recorded else Generation(1)
 
 
 def keep_leases(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keeper:
@@ -81,9 +76,10 @@ def keep_leases(base: locations.Base, jobs: Sequence[AdmittedJob]) -> lease.Keep
     return keeper
 
 
-def _admit_job(
-    pipeline: Declaration, base: locations.Base, job: Job, wishes: RunOptions
-) -> AdmittedJob:
+def read_ledgers(
+    pipeline: Declaration, base: locations.Base, job: Job, options: RunOptions
+) -> Claim:
+    """Step 2: return what the ledgers say; raise if the job must not start over what they say."""
     location = base.location(job.name)
     recorded = locations.read_identity(base.store, job.name)
     generation = recorded.generation if recorded else Generation(1)
@@ -91,34 +87,61 @@ def _admit_job(
     ledgers = _read_ledgers(outputs)
     known = {} if recorded is None else {"its records": recorded.location}
     if recorded is None or recorded.location != location:
-        # Once a move was accepted, what stayed in the old base counts no more; the ledgers do.
+        # Once a move was accepted, records in the old base no longer count; the ledgers do.
         known |= locations.find_records_beside(base, job.name, pipeline.storage)
-    highest = _require_same_location(job, location, known, ledgers, wishes.accepted)
+    highest = _require_same_location(job, location, known, ledgers, options.accepted)
     done = locations.find_last_committed(base.store, job.name)
-    adopts = wishes.adopt and _is_first_start(ledgers, recorded, done)
-    accepted = wishes.accepted | {SinkBehind.code} if adopts else wishes.accepted
+    adopts = options.adopt and _is_first_start(ledgers, recorded, done)
+    accepted = options.accepted | {SinkBehind.code} if adopts else options.accepted
     _require_complete(base, job, ledgers, accepted)
-    held = lease.acquire(base.store, job.name, above=highest, ttl_ms=wishes.lease_ms)
+    return Claim(
+        job=job,
+        location=location,
+        recorded=recorded,
+        outputs=outputs,
+        ledgers=ledgers,
+        highest=highest,
+        done=done,
+        adopts=adopts,
+        accepted=accepted,
+    )
+
+
+def take_lease(
+    claim: Claim, pipeline: Declaration, base: locations.Base, options: RunOptions
+) -> AdmittedJob:
+    """Step 3: take the lease, then judge the checkpoint, which nobody else moves from here on."""
+    job, accepted = claim.job, claim.accepted
+    held = lease.acquire(base.store, job.name, above=claim.highest, ttl_ms=options.lease_ms)
     life = Writer(
         job=job.name,
-        generation=generation,
+        generation=claim.generation,
         epoch=held.epoch,
-        location=location,
-        gap_before=_find_next_batch(done) if SinkBehind.code in accepted else None,
+        location=claim.location,
+        gap_before=_find_next_batch(claim.done) if SinkBehind.code in accepted else None,
     )
-    mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
+    admitted = AdmittedJob(job=job, life=life, lease=held, outputs=claim.outputs, evidence=None)
     try:
-        before = done if adopts else recorded.adopted if recorded else None
-        identity = locations.Identity(location=location, generation=generation, adopted=before)
-        locations.record_identity(base.store, job.name, identity)
-        _require_continuous(base, life, ledgers)
-        looked = preflight.observe(location, pipeline.storage)
-        if looked is not None:
-            preflight.require_safe_checkpoint(job, looked, ledgers, pipeline.storage, accepted)
+        _record_identity(claim, base)
+        _require_continuous(base, life, claim.ledgers)
+        evidence = preflight.observe(claim.location, pipeline.storage)
+        if evidence is not None:
+            preflight.require_safe_checkpoint(
+                job, evidence, claim.ledgers, pipeline.storage, accepted
+            )
     except BaseException:  # whatever it is, the next start must not wait for this lease
-        keep_leases(base, [mine]).close()
+        keep_leases(base, [admitted]).close()
         raise
-    return replace(mine, evidence=looked)
+    return replace(admitted, evidence=evidence)
+
+
+def _record_identity(claim: Claim, base: locations.Base) -> None:
+    recorded = claim.recorded
+    before = claim.done if claim.adopts else recorded.adopted if recorded else None
+    identity = locations.Identity(
+        location=claim.location, generation=claim.generation, adopted=before
+    )
+    locations.record_identity(base.store, claim.job.name, identity)
 
 
 def _require_same_location(
@@ -223,28 +246,3 @@ def _require_complete(
         refusal = rules.refuse_sink_behind(job.name, name, last, done)
         if refusal is not None and refusal.code not in accepted:
             raise refusal
-
-
-def _order_jobs(jobs: Sequence[Job]) -> list[Job]:
-    """Writers of a table before its readers; otherwise as declared."""
-    ordered: list[Job] = []
-    waiting = list(jobs)
-    while waiting:
-        tables = {p for other in waiting for p in _list_written_tables(other)}
-        free = [
-            job
-            for job in waiting
-            if not (_list_read_tables(job) & (tables - _list_written_tables(job)))
-        ]
-        ordered += free or waiting
-        waiting = [job for job in waiting if job not in ordered]
-    return ordered
-
-
-def _list_read_tables(job: Job) -> set[str]:
-    return {urls.to_canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
-
-
-def _list_written_tables(job: Job) -> set[str]:
-    paths = (find_target(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
-    return {urls.to_canonical(path) for path in paths if path}

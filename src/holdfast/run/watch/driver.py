@@ -1,21 +1,17 @@
-"""All jobs of a run: start the queries, watch, restart, stop.
+"""The jobs of a run while they run: prepare, launch, watch, restart, stop.
 
-After admission (`admission.py`, steps 1 to 3) come:
-     the query is judged            by what `holdfast check` finds, before anything is written
-     the ledgers are read again     a sink may have lost batches since, which step 4 would hide
-  4. the sinks are prepared         from here on older drivers cannot write
-  5. the query is started           so that no batch runs before the fence stands
+`run/order.py` says in which order a start uses this.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DriverFenced, HoldfastError
 from holdfast.model.batch import Writer
-from holdfast.model.definition import Declaration, Job
+from holdfast.model.definition import Job
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.lease import Lease
@@ -23,14 +19,15 @@ from holdfast.run.query import failure, fingerprint, stream
 from holdfast.run.query.batch import OffsetReader
 from holdfast.run.query.failure import Failure
 from holdfast.run.start import admission, lease, preflight
-from holdfast.run.start.admission import Admission, AdmittedJob, RunOptions
+from holdfast.run.start.admission import AdmittedJob, RunOptions
+from holdfast.run.start.locations import Base
 from holdfast.run.watch import batches_run
 from holdfast.run.watch.listener import Records
 from holdfast.run.watch.records import Recorder
 from holdfast.storage import urls
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLL_SECONDS = 0.1
@@ -43,11 +40,19 @@ _ASK_SECONDS = 1.0
 _TELL_SECONDS = 60.0
 
 
-def _say_nothing(_: str) -> None:
+def say_nothing(_: str) -> None:
     """Say nothing."""
 
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedQuery:
+    """A query whose sinks are ready: its rows, and its plan for the run records."""
+
+    result: "DataFrame"
+    plan: Fingerprint | Unknown
 
 
 @dataclass(slots=True)
@@ -81,11 +86,15 @@ class Running:
     """Jobs that were started: watch them, stop them."""
 
     def __init__(
-        self, jobs: Admission, spark: "SparkSession", wishes: RunOptions, say: "Say"
+        self,
+        base: Base,
+        storage: Mapping[str, str],
+        spark: "SparkSession",
+        options: RunOptions,
+        say: "Say",
     ) -> None:
-        base, storage = jobs.base, jobs.pipeline.storage
         self._spark = spark
-        self._options = wishes
+        self._options = options
         self._base = base
         self._storage = storage
         self._runners: list[Runner] = []
@@ -96,6 +105,7 @@ class Running:
         self._stopping = threading.Event()
         self._say = say
         self._closed = False
+        spark.streams.addListener(self._records)
 
     @property
     def queries(self) -> Mapping[str, "StreamingQuery"]:
@@ -144,29 +154,18 @@ class Running:
         self._spark.streams.removeListener(self._records)
         self._recorder.close()
 
-    def add(self, runner: Runner) -> None:
-        """Begin to keep a job's lease."""
+    def add(self, admitted: AdmittedJob) -> Runner:
+        """Take a job in, and keep its lease from now on."""
+        runner = Runner(admitted=admitted)
         self._runners.append(runner)
-        self._keeper.keep(runner.admitted.lease)
+        self._keeper.keep(admitted.lease)
+        return runner
 
-    def launch_all(self, wake: threading.Event) -> None:
-        """Start the queries, each after those whose tables it reads; with `once` one by one.
+    def prepare(self, runner: Runner) -> PreparedQuery:
+        """Step 4 of a start: build the query, compare it, read the ledgers again, fence.
 
-        Returns early when `wake` is set: a run that takes what is there must stop when told, too.
+        Also before each restart within a run: others may have written to the table in the pause.
         """
-        self._spark.streams.addListener(self._records)
-        for runner in self._runners:
-            if wake.is_set():
-                return
-            with failure.translate_errors(runner.job):
-                self._launch(runner)
-            while self._options.once and not runner.done and not wake.wait(_POLL_SECONDS):
-                self._look(runner)
-                if runner.error is not None:
-                    self.stop()
-                    raise runner.error
-
-    def _launch(self, runner: Runner) -> None:
         session = stream.derive_session(runner.job, self._spark)
         result = stream.build_result(runner.job, session)
         plan = fingerprint.try_taking(lambda: fingerprint.take_from_job(runner.job, result))
@@ -177,13 +176,30 @@ class Running:
             runner.admitted, self._keeper, accepted, again=runner.writer is not None
         )
         stream.prepare(runner.admitted.outputs, runner.life, result)
+        return PreparedQuery(result=result, plan=plan)
+
+    def launch(self, runner: Runner, prepared: PreparedQuery) -> None:
+        """Step 5 of a start: start the query."""
         reader = OffsetReader(self._base.store, runner.job.name, runner.life)
         runner.writer = stream.BatchWriter(runner.admitted.outputs, reader)
-        self._records.declare(runner.job, runner.life, plan, self._options.accepted)
+        self._records.declare(runner.job, runner.life, prepared.plan, self._options.accepted)
         runner.query = stream.start(
-            runner.job, result, runner.life.location, runner.writer, once=self._options.once
+            runner.job,
+            prepared.result,
+            runner.life.location,
+            runner.writer,
+            once=self._options.once,
         )
         runner.ask_at = 0.0
+
+    def wait_for(self, runner: Runner, wake: threading.Event | None) -> None:
+        """Watch one job until it is done, fails for good, or `wake` is set."""
+        pause = wake or threading.Event()
+        while not runner.done and not pause.wait(_POLL_SECONDS):
+            self._look(runner)
+            if runner.error is not None:
+                self.stop()
+                raise runner.error
 
     def _judge(self, runner: Runner, plan: Fingerprint | Unknown) -> None:
         """Hold the query against the checkpoint; after its first start only what it reads from."""
@@ -263,7 +279,7 @@ class Running:
 
     def _relaunch(self, runner: Runner) -> None:
         try:
-            self._launch(runner)
+            self.launch(runner, self.prepare(runner))
         except Exception as error:  # whatever it is, it is explained and counted
             self._failed(runner, failure.explain(runner.job, error, None))
 
@@ -301,29 +317,3 @@ def _stop_query(live: "StreamingQuery") -> None:
     stopper = threading.Thread(target=live.stop, name="holdfast-stop", daemon=True)
     stopper.start()
     stopper.join(_STOP_SECONDS)
-
-
-def start(
-    pipeline: Declaration, jobs: Sequence[Job], spark: "SparkSession", wishes: RunOptions
-) -> Running:
-    """Check, take the leases and start the jobs on a session that exists."""
-    return launch(admission.admit(pipeline, jobs, wishes), spark, wishes)
-
-
-def launch(
-    jobs: Admission,
-    spark: "SparkSession",
-    wishes: RunOptions,
-    say: Say = _say_nothing,
-    wake: threading.Event | None = None,
-) -> Running:
-    """Steps 4 and 5 of a start; `wake` ends the waiting of a run with `once`."""
-    running = Running(jobs, spark, wishes, say)
-    for job in jobs.jobs:
-        running.add(Runner(admitted=job))
-    try:
-        running.launch_all(wake or threading.Event())
-    except BaseException:
-        running.stop(grace=0)
-        raise
-    return running

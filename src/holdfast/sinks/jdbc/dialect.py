@@ -46,7 +46,8 @@ class Words:
 
     `name` is a type for short texts that can be part of a key, told apart by every character,
     `text` one for long texts, `json` the type of the offsets and `json_value` how one is given.
-    `storage` ends a CREATE TABLE.
+    `storage` ends a CREATE TABLE, `latest` a SELECT that has to see what was committed last, and
+    `cure` says how a session that is in the way is ended.
     """
 
     quote: str
@@ -57,6 +58,8 @@ class Words:
     json: str
     json_value: str
     storage: str
+    latest: str
+    cure: str
     types: Types
 
     def quoted(self, *parts: str) -> str:
@@ -108,8 +111,12 @@ class Dialect(Protocol):
         """Return the statements of an upsert."""
         ...
 
+    def lost(self, rows: Upsert) -> str:
+        """Return the query for how many rows an upsert neither took nor had reason to leave out."""
+        ...
+
     def limit_locks(self, connection: Connection, seconds: int | None) -> None:
-        """Wait for a lock no longer than this; None is the session's own limit."""
+        """Wait for a lock, on rows or tables, no longer than this; None is the session's own."""
         ...
 
     def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
@@ -144,6 +151,16 @@ def newer(rows: Upsert, given: str, there: str, by_bytes: str) -> str:
     form = by_bytes if rows.newest_is_text else "{}"
     mine, its = (form.format(f"{row}.{rows.newest}") for row in (given, there))
     return f"{there}.{rows.newest} IS NULL OR {mine} > {its}"
+
+
+def absent(rows: Upsert, accounted: str) -> str:
+    """Return the query for how many staged rows have no row `t` that accounts for them."""
+    typed = ", ".join(f"{v} AS {c}" for v, c in zip(rows.values, rows.columns, strict=True))
+    same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
+    return (
+        f"SELECT COUNT(*) FROM (SELECT {typed} FROM {rows.staging}) AS s WHERE NOT EXISTS"
+        f" (SELECT 1 FROM {rows.table} AS t WHERE {same} AND ({accounted}))"
+    )
 
 
 def number(value: Value) -> int | None:

@@ -83,7 +83,7 @@ class Ledger:
             offsets=_parse(ranges),
         )
 
-    def forget(self, connection: Connection, life: Writer) -> None:
+    def forget(self, connection: Connection, life: Writer, *, again: bool) -> None:
         """Where the table is missing, before it is made: the new one holds no batch of the old.
 
         An older driver that comes late must not forget what a newer one has written since, nor make
@@ -93,20 +93,23 @@ class Ledger:
             return
         rows = connection.execute(self._look(lock=False), *self._key)
         if rows:
-            _require_newest(rows[0], life)
+            _require_newest(rows[0], life, again=again)
         q = self._dialect.quoted
         noted = ("batch", "digest", "offsets", "rows", "written_at")
         nothing = ", ".join(f"{q(name)} = NULL" for name in noted)
         older = f"{self._ours} AND {q('epoch')} <= ?"
         connection.execute(f"UPDATE {self._ledger} SET {nothing} {older}", *self._key, life.epoch)
 
-    def fence(self, connection: Connection, life: Writer) -> None:
-        """Put this driver's epoch, so that no older one can write any more."""
+    def fence(self, connection: Connection, life: Writer, *, again: bool) -> None:
+        """Put this driver's epoch, so that no other one can write any more.
+
+        `again`: this driver has put it before.
+        """
         if not connection.execute(self._look(lock=False), *self._key):
             self._begin(connection)
         with connection.transaction():
             row = connection.execute(self._look(lock=True), *self._key, locks=True)[0]
-            _require_newest(row, life)
+            _require_newest(row, life, again=again)
             q = self._dialect.quoted
             connection.execute(
                 f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ?,"
@@ -209,10 +212,13 @@ class Ledger:
         )
 
 
-def _require_newest(row: Sequence[Value], life: Writer) -> None:
-    """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
-    epoch, location = Epoch(int(row[0] or 0)), row[1]
-    if epoch > life.epoch or (epoch == life.epoch and location != life.location):
+def _require_newest(row: Sequence[Value], life: Writer, *, again: bool) -> None:
+    """Raise DriverFenced if the ledger's row is that of a newer driver, or of one that is as new.
+
+    After a loss of the records two drivers can come to one epoch. The first to put it has it.
+    """
+    epoch, mine = Epoch(int(row[0] or 0)), again and row[1] == life.location
+    if epoch > life.epoch or (epoch == life.epoch and not mine):
         raise contract.fenced(life, epoch)
 
 

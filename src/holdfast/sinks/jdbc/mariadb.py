@@ -12,6 +12,7 @@ from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
 from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
 
+_BY_BYTES = "CAST({} AS BINARY)"
 _LOOK_BACK = 100
 _MARKS = 16
 _STRICT = (
@@ -40,6 +41,10 @@ class MariaDb:
         json="longtext",
         json_value="?",
         storage=" ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+        # Without it a transaction counts what there was when it began, and moves what there is.
+        latest=" LOCK IN SHARE MODE",
+        cure="let the session finish, or end it by `KILL …` with its number, as the user that it"
+        " names or as an administrator; then start again",
         types=Types(
             made={
                 "byte": "tinyint",
@@ -240,7 +245,7 @@ class MariaDb:
         staged = f"(SELECT {typed} FROM {rows.staging}) AS s"
         same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
         changes = ", ".join(f"t.{column} = s.{column}" for column in rows.others)
-        newer = dialect.newer(rows, "s", "t", "CAST({} AS BINARY)")
+        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
         update = f"UPDATE {rows.table} AS t JOIN {staged} ON {same} SET {changes}"
         absent = f"NOT EXISTS (SELECT 1 FROM {rows.table} AS t WHERE {same})"
         insert = f"INSERT INTO {rows.table} ({names}) SELECT {names} FROM {staged} WHERE {absent}"
@@ -248,10 +253,23 @@ class MariaDb:
             return [insert]
         return [f"{update} WHERE {newer}" if newer else update, insert]
 
+    def lost(self, rows: Upsert) -> str:
+        """Return the query for how many rows an upsert neither took nor had reason to leave out.
+
+        MariaDB does not show who wrote a row. But no trigger of it can keep a row out and say
+        nothing: what has to be there is the key, and a version that is as new.
+        """
+        if rows.newest is None:
+            return dialect.absent(rows, "1")
+        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
+        return dialect.absent(rows, f"s.{rows.newest} IS NULL OR ({newer}) IS NOT TRUE")
+
     def limit_locks(self, connection: Connection, seconds: int | None) -> None:
-        """Wait for a lock no longer than this; None is the session's own limit."""
+        """Wait for a lock, on rows or tables, no longer than this; None is the session's own."""
         limit = "DEFAULT" if seconds is None else str(seconds)
-        connection.execute(f"SET SESSION innodb_lock_wait_timeout = {limit}")
+        connection.execute(
+            f"SET SESSION innodb_lock_wait_timeout = {limit}, lock_wait_timeout = {limit}"
+        )
 
     def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
         """End the sessions of older drivers, which hang in their transactions."""
@@ -261,7 +279,7 @@ class MariaDb:
             (sessions,) = connection.execute(f"SELECT {used}", *marks)
             for session in sessions:
                 if session is not None:
-                    with contextlib.suppress(Py4JJavaError):  # it has ended by itself
+                    with contextlib.suppress(Py4JJavaError):  # it has ended, or is another user's
                         connection.execute(f"KILL CONNECTION {int(session)}")
 
     def name_holders(

@@ -1,6 +1,9 @@
 """PostgreSQL by JDBC: its upsert fires on the keys only, and its casts are strict."""
 
+import contextlib
 from collections.abc import Sequence
+
+from py4j.protocol import Py4JJavaError
 
 from holdfast.errors import SinkRefused
 from holdfast.model.ids import Epoch
@@ -10,6 +13,7 @@ from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
 from holdfast.sinks.jdbc.connection import Connection
 from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
 
+_BY_BYTES = '{} COLLATE "C"'
 _WHOLE = frozenset({"smallint", "integer", "bigint", "numeric"})
 
 
@@ -25,6 +29,8 @@ class PostgreSql:
         json="jsonb",
         json_value="CAST(? AS jsonb)",
         storage="",
+        latest="",  # every statement sees what was committed before it, or all see the same
+        cure=pg_catalog.CURE,
         types=Types(
             made={
                 "byte": "smallint",
@@ -162,9 +168,20 @@ class PostgreSql:
         if not rows.others:
             return [f"{insert}ON CONFLICT ({keys}) DO NOTHING"]
         changes = ", ".join(f"{column} = excluded.{column}" for column in rows.others)
-        newer = dialect.newer(rows, "excluded", "t", '{} COLLATE "C"')
+        newer = dialect.newer(rows, "excluded", "t", _BY_BYTES)
         condition = f" WHERE {newer}" if newer else ""
         return [f"{insert}ON CONFLICT ({keys}) DO UPDATE SET {changes}{condition}"]
+
+    def lost(self, rows: Upsert) -> str:
+        """Return the query for how many rows an upsert neither took nor had reason to leave out.
+
+        An upsert locks the rows that it leaves as they are: no other session changes the answer.
+        """
+        if not rows.others:
+            return dialect.absent(rows, "true")
+        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
+        stays = f" OR ({newer}) IS NOT TRUE" if newer else ""
+        return dialect.absent(rows, f"{pg_catalog.OURS}{stays}")
 
     def limit_locks(self, connection: Connection, seconds: int | None) -> None:
         """Wait for a lock no longer than this; None is the session's own limit."""
@@ -179,8 +196,11 @@ class PostgreSql:
         below: Epoch,
     ) -> None:
         """End the sessions of older drivers, which hang in their transactions."""
-        text = pg_catalog.END_OLDER.format("?", "?")
-        connection.execute(text, *(prefix, prefix, prefix, below))
+        text = pg_catalog.OLDER.format("?", "?")
+        for (session,) in connection.execute(text, *(prefix, prefix, prefix, below)):
+            # It has ended by itself, or this role may not end it: then the error names it.
+            with contextlib.suppress(Py4JJavaError):
+                connection.execute(pg_catalog.END.format(dialect.number(session)))
 
     def name_holders(self, connection: Connection, ledger: str) -> list[str]:
         """Return the sessions that hold a lock on the ledger."""

@@ -7,16 +7,20 @@
     5  begin; lock the table and the      a table that was altered since 2 makes the batch run again
        ledger's row; decide and look again
     6  count and check the staged rows    a task that committed and was run again is found here
-    7  move them, note the batch, commit  readers see the batch whole, with the ledger
+    7  move them, and count both sides    one that commits only now is found here, and so is a row
+                                          that the table did not take
+    8  note the batch, commit             readers see the batch whole, with the ledger
 
-A driver that dies in 1 to 6 leaves a staging table that the next start drops, and the ledger at
-the batch before. One that dies in 7 leaves all of it or nothing, and the ledger tells which.
+A driver that dies in 1 to 7 leaves a staging table that the next start drops, and the ledger at
+the batch before. One that dies in 8 leaves all of it or nothing, and the ledger tells which.
 
-A driver that hangs in 5 to 7 holds the lock of the ledger's row. The one that takes over has a
+A driver that hangs in 5 to 8 holds the lock of the ledger's row. The one that takes over has a
 higher epoch; it waits a little, then ends the older one's session, which rolls it back.
 
-A task of Spark's writer can be run again after its rows were committed. Then there are more rows
-staged than the plan gave; the batch fails, runs again, and is staged anew.
+A task of Spark's writer can be run again after its rows were committed, and one that Spark gave up
+can commit at any moment. Then there are more rows staged than the plan gave; the batch fails, runs
+again, and is staged again. Rows are only ever added to a staging table: if there are as many after
+the move as the plan gave, the move saw those and no others.
 """
 
 import contextlib
@@ -39,7 +43,7 @@ from holdfast.sinks.jdbc import columns as table_columns
 from holdfast.sinks.jdbc import connection as connections
 from holdfast.sinks.jdbc.address import Address
 from holdfast.sinks.jdbc.columns import Column, Kind
-from holdfast.sinks.jdbc.connection import Connection, Value
+from holdfast.sinks.jdbc.connection import Connection
 from holdfast.sinks.jdbc.dialect import Dialect, Place, Upsert
 from holdfast.sinks.jdbc.ledger import HISTORY, LEDGER, Ledger
 from holdfast.sinks.jdbc.mariadb import MariaDb
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 
 _NO_JVM = Unknown(reason="a ledger behind JDBC is read through Spark, which has not started yet")
 _LOCK_SECONDS = 3
+_DROP_SECONDS = 1
 _ATTEMPTS = 5
 _TIMES = (Kind.DATE, Kind.MOMENT, Kind.LOCAL)
 
@@ -67,9 +72,11 @@ class JdbcSink:
         self._place = Place(schema=sink.schema, table=sink.table)
         self._table = self._words.quoted(*self._schema, sink.table)
         self._ledger = Ledger(self._words, sink.schema, self._table, key)
-        named = f"{key.job}/{key.generation}/{key.output}".encode()
-        self._prefix = f"hf_{hashlib.sha256(named).hexdigest()[:12]}_"
+        named = f"{key.job}/{key.generation}/{key.output}"
+        self._prefix = _digest(named)
+        self._tag = _digest(f"{sink.schema or ''}/{named}")  # sessions belong to no schema
         self._connection: Connection | None = None
+        self._fenced: Epoch | None = None
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it; not known without Spark."""
@@ -100,7 +107,7 @@ class JdbcSink:
         connection = self._connected(spark, life.epoch)
         with connection.explained(self._sink.table):
             if connection.columns(self._table) is None:
-                self._ledger.forget(connection, life)
+                self._ledger.forget(connection, life, again=self._fenced == life.epoch)
                 self._create(connection, schema)
             self._look(connection, schema)
             self._ledger.create(connection)
@@ -131,8 +138,7 @@ class JdbcSink:
                     raise
                 raise self._blocked(connection) from None  # the cause may hold the login
             finally:
-                with contextlib.suppress(Py4JJavaError):  # what is left is swept another time
-                    connection.execute(f"DROP TABLE {quoted}")
+                self._drop(connection, [quoted])
 
     def _stage(self, staging: str, rows: "DataFrame") -> int:
         """Have Spark's JDBC writer fill the staging table; how many rows the plan gave."""
@@ -159,21 +165,54 @@ class JdbcSink:
         columns: Sequence[Column],
         count: int,
     ) -> Decision:
-        with connection.transaction():
-            self._dialect.hold(connection, self._place)
-            if self._decide(connection, batch, lock=True) is Decision.SKIP:
-                return Decision.SKIP
-            self._require_same(connection, batch, columns)
-            found = connection.execute(f"SELECT COUNT(*) FROM {staging}")[0][0]
-            if found != count:
-                raise self._staged_twice(batch, count, found)
-            self._require_values(connection, staging, columns)
-            for statement in self._statements(connection, staging, columns):
-                moved = connection.changed(statement)
-                if isinstance(self._sink, JdbcAppend):
-                    self._require_all(batch, count, moved)
-            self._ledger.record(connection, batch, count)
+        try:
+            with connection.transaction():
+                self._dialect.hold(connection, self._place)
+                if self._decide(connection, batch, lock=True) is Decision.SKIP:
+                    return Decision.SKIP
+                self._require_same(connection, batch, columns)
+                self._require_count(connection, batch, staging, count)
+                self._require_values(connection, staging, columns)
+                self._move(connection, staging, columns, count)
+                self._require_count(connection, batch, staging, count)
+                self._ledger.record(connection, batch, count)
+        except (Py4JJavaError, SinkRefused) as error:
+            if not isinstance(error, Py4JJavaError) or not connections.is_locked(error):
+                # A late task may be why: its rows have the keys of others.
+                self._require_count(connection, batch, staging, count)
+            raise
         return Decision.WRITE
+
+    def _move(
+        self, connection: Connection, staging: str, columns: Sequence[Column], count: int
+    ) -> None:
+        """Move the staged rows; raise unless the table took every one that it should."""
+        moved = sum(
+            connection.changed(statement)
+            for statement in self._statements(connection, staging, columns)
+        )
+        if isinstance(self._sink, JdbcUpsert) and moved < count:
+            query = self._dialect.lost(self._upsert(self._sink, staging, columns))
+            moved = count - int(connection.execute(query)[0][0] or 0)
+        if moved < count:
+            raise SinkRefused(
+                f"expected `{self._sink.table}` to take all {count} rows, but it took {moved}: a"
+                " trigger kept the others out or sent them elsewhere",
+                hint=f"drop the trigger of `{self._sink.table}`; nothing of the batch was written",
+            )
+
+    def _require_count(
+        self, connection: Connection, batch: Batch, staging: str, count: int
+    ) -> None:
+        """Raise unless as many rows are staged as the plan gave."""
+        counted = f"SELECT COUNT(*) FROM {staging}{self._words.latest}"
+        found = connection.execute(counted, locks=True)[0][0]
+        if found != count:
+            raise SinkUnavailable(
+                f"expected {count} staged rows of batch {batch.id} for `{self._sink.table}`, found"
+                f" {found}: a task of Spark's writer was run twice",
+                hint="let the batch run again; nothing of it was written",
+            )
 
     def _require_same(
         self, connection: Connection, batch: Batch, columns: Sequence[Column]
@@ -185,24 +224,6 @@ class JdbcSink:
             raise contract.altered(batch, self._sink.table)
         if isinstance(self._sink, JdbcUpsert):
             self._dialect.require_key(connection, self._place, self._sink.keys, columns)
-
-    def _require_all(self, batch: Batch, count: int, moved: int) -> None:
-        """Raise unless the table took every row, and no other."""
-        if moved > count:  # a task that Spark gave up may commit after the count
-            raise self._staged_twice(batch, count, moved)
-        if moved < count:
-            raise SinkRefused(
-                f"expected `{self._sink.table}` to take all {count} rows, but it took {moved}: a"
-                " trigger kept the others out or sent them elsewhere",
-                hint=f"drop the trigger of `{self._sink.table}`; nothing of the batch was written",
-            )
-
-    def _staged_twice(self, batch: Batch, count: int, found: Value) -> SinkUnavailable:
-        return SinkUnavailable(
-            f"expected {count} staged rows of batch {batch.id} for `{self._sink.table}`, found"
-            f" {found}: a task of Spark's writer was run twice",
-            hint="let the batch run again; nothing of it was written",
-        )
 
     def _require_values(
         self, connection: Connection, staging: str, columns: Sequence[Column]
@@ -240,29 +261,27 @@ class JdbcSink:
     def _statements(
         self, connection: Connection, staging: str, columns: Sequence[Column]
     ) -> list[str]:
-        names = [self._quoted(column) for column in columns]
-        values = [self._dialect.move(column) for column in columns]
         if isinstance(self._sink, JdbcAppend):
-            into = f"{self._table} ({', '.join(names)})"
-            return [f"INSERT INTO {into} SELECT {', '.join(values)} FROM {staging}"]
-        q = self._words.quoted
-        keys = [q(key) for key in self._sink.keys]
+            names = ", ".join(self._quoted(column) for column in columns)
+            values = ", ".join(self._dialect.move(column) for column in columns)
+            return [f"INSERT INTO {self._table} ({names}) SELECT {values} FROM {staging}"]
+        upsert = self._upsert(self._sink, staging, columns)
         if self._sink.newest is None:
-            self._require_one_a_key(connection, staging, keys)
-        return list(
-            self._dialect.upsert(
-                Upsert(
-                    table=self._table,
-                    staging=staging,
-                    columns=names,
-                    values=values,
-                    keys=keys,
-                    newest=q(self._sink.newest) if self._sink.newest else None,
-                    newest_is_text=any(
-                        c.found.name == self._sink.newest and c.kind is Kind.TEXT for c in columns
-                    ),
-                )
-            )
+            self._require_one_a_key(connection, staging, upsert.keys)
+        return list(self._dialect.upsert(upsert))
+
+    def _upsert(self, sink: JdbcUpsert, staging: str, columns: Sequence[Column]) -> Upsert:
+        q = self._words.quoted
+        return Upsert(
+            table=self._table,
+            staging=staging,
+            columns=[self._quoted(column) for column in columns],
+            values=[self._dialect.move(column) for column in columns],
+            keys=[q(key) for key in sink.keys],
+            newest=q(sink.newest) if sink.newest else None,
+            newest_is_text=any(
+                c.found.name == sink.newest and c.kind is Kind.TEXT for c in columns
+            ),
         )
 
     def _one_a_key(self, rows: "DataFrame") -> "DataFrame":
@@ -271,6 +290,7 @@ class JdbcSink:
 
         if isinstance(self._sink, JdbcAppend) or self._sink.newest is None:
             return rows
+        rows = _by_bytes(rows)
         quote = table_columns.quote
         whole = F.struct(*map(quote, rows.columns))
         order = F.struct(quote(self._sink.newest), whole)
@@ -278,7 +298,7 @@ class JdbcSink:
         grouped = rows.groupBy(*map(quote, self._sink.keys)).agg(newest)
         return grouped.select("newest.*")
 
-    def _require_one_a_key(self, connection: Connection, staging: str, keys: list[str]) -> None:
+    def _require_one_a_key(self, connection: Connection, staging: str, keys: Sequence[str]) -> None:
         grouped = f"SELECT 1 FROM {staging} GROUP BY {', '.join(keys)} HAVING COUNT(*) > 1"
         if connection.execute(f"{grouped} LIMIT 1"):
             raise SinkRefused(
@@ -298,7 +318,7 @@ class JdbcSink:
         self._dialect.limit_locks(connection, _LOCK_SECONDS)
         for _ in range(_ATTEMPTS):
             try:
-                self._ledger.fence(connection, life)
+                self._ledger.fence(connection, life, again=self._fenced == life.epoch)
             except Py4JJavaError as error:
                 if not connections.is_locked(error):
                     raise
@@ -306,15 +326,16 @@ class JdbcSink:
                 standing = self._ledger.standing(connection, lock=False)
                 if standing.epoch > life.epoch:
                     raise contract.fenced(life, standing.epoch) from None
-                self._dialect.end_older(connection, self._prefix, standing.epoch, life.epoch)
+                self._dialect.end_older(connection, self._tag, standing.epoch, life.epoch)
             else:
                 self._dialect.limit_locks(connection, None)
+                self._fenced = life.epoch
                 return
         raise self._blocked(connection)
 
     def _blocked(self, connection: Connection) -> SinkUnavailable:
         holders = self._dialect.name_holders(connection, self._ledger.name)
-        return contract.blocked(self._sink.table, holders)
+        return contract.blocked(self._sink.table, holders, self._words.cure)
 
     def _create(self, connection: Connection, schema: "StructType") -> None:
         """Make the table for an append; an upsert needs a key that holdfast cannot choose."""
@@ -366,11 +387,29 @@ class JdbcSink:
 
     def _sweep(self, connection: Connection, up_to: Epoch) -> None:
         """Drop what drivers up to an epoch left behind; nobody reads it any more."""
-        for name in connection.tables(self._sink.schema, self._prefix):
-            epoch = name.removeprefix(self._prefix).partition("_")[0]
-            if epoch.isdecimal() and int(epoch) <= up_to:
+        left = connection.tables(self._sink.schema, self._prefix)
+        epochs = ((name, name.removeprefix(self._prefix).partition("_")[0]) for name in left)
+        self._drop(
+            connection,
+            [
+                self._words.quoted(*self._schema, name)
+                for name, epoch in epochs
+                if epoch.isdecimal() and int(epoch) <= up_to
+            ],
+        )
+
+    def _drop(self, connection: Connection, tables: Sequence[str]) -> None:
+        """Drop staging tables; one that a task still writes to is left for the next start.
+
+        A task that Spark gave up, on an executor that hangs, may have its transaction open for
+        ever.
+        """
+        with contextlib.suppress(Py4JJavaError):  # the connection is gone
+            self._dialect.limit_locks(connection, _DROP_SECONDS)
+            for table in tables:
                 with contextlib.suppress(Py4JJavaError):
-                    connection.execute(f"DROP TABLE {self._words.quoted(*self._schema, name)}")
+                    connection.execute(f"DROP TABLE {table}")
+            self._dialect.limit_locks(connection, None)
 
     def _quoted(self, column: Column) -> str:
         return self._words.quoted(column.found.name)
@@ -381,13 +420,34 @@ class JdbcSink:
             self._connection = Connection(spark, self._address)
             weakref.finalize(self, self._connection.close)
             with self._connection.explained(self._sink.table):
-                self._dialect.enter(self._connection, f"{self._prefix}{epoch}")
+                self._dialect.enter(self._connection, f"{self._tag}{epoch}")
         return self._connection
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _digest(name: str) -> str:
+    return f"hf_{hashlib.sha256(name.encode()).hexdigest()[:12]}_"
+
+
+def _by_bytes(rows: "DataFrame") -> "DataFrame":
+    """Return the rows with texts that are told apart and ordered by bytes, as the database does it.
+
+    A collation that the query gave a column would make one key of `a` and `A`.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
+    from pyspark.sql.types import StringType
+
+    bytewise = StringType()
+    columns = {
+        field.name: F.collate(table_columns.quote(field.name), bytewise.collation)
+        for field in rows.schema.fields
+        if isinstance(field.dataType, StringType) and field.dataType != bytewise
+    }
+    return rows.withColumns(columns) if columns else rows
 
 
 def _dialect_of(kind: str) -> Dialect:

@@ -58,7 +58,7 @@ _LOOK = "SELECT epoch, location, batch, digest, tables, {tables}, offsets FROM {
 _LOCK = _LOOK + " FOR UPDATE"
 _FIRST = """
 INSERT INTO {ledger} (job, generation, output, epoch, location, tables)
-VALUES (%(job)s, %(generation)s, %(output)s, %(epoch)s, %(location)s, {tables})
+VALUES (%(job)s, %(generation)s, %(output)s, 0, '', {tables})
 ON CONFLICT DO NOTHING"""
 _TAKE_OVER = """
 UPDATE {ledger} SET epoch = %(epoch)s, location = %(location)s, tables = {tables} {ours}"""
@@ -127,7 +127,7 @@ class Ledger:
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
-    def forget(self, connection: psycopg.Connection, life: Writer) -> None:
+    def forget(self, connection: psycopg.Connection, life: Writer, *, again: bool) -> None:
         """Inside the transaction that makes the table: it holds no batch of the one before it.
 
         An older driver that comes late must not forget what a newer one has written since: raises
@@ -135,17 +135,20 @@ class Ledger:
         """
         row = self._row(connection, _LOCK)
         if row is not None:
-            _require_newest(row, life)
+            _require_newest(row, life, again=again)
         for statement in _FORGET:
             self._execute(connection, statement)
 
-    def fence(self, connection: psycopg.Connection, life: Writer) -> None:
-        """Inside a transaction: put this driver's epoch, so that no older one can write."""
+    def fence(self, connection: psycopg.Connection, life: Writer, *, again: bool) -> None:
+        """Inside a transaction: put this driver's epoch, so that no other one can write.
+
+        `again`: this driver has put it before.
+        """
         who: dict[str, str | int] = {"epoch": life.epoch, "location": life.location}
-        self._execute(connection, _FIRST, who)
+        self._execute(connection, _FIRST)
         row = self._row(connection, _LOCK)
         if row is not None:
-            _require_newest(row, life)
+            _require_newest(row, life, again=again)
         self._execute(connection, _TAKE_OVER, who)
 
     def standing(self, connection: psycopg.Connection, *, lock: bool) -> SinkPosition:
@@ -211,9 +214,13 @@ def _among_values(name: sql.Identifier) -> sql.SQL:
     return sql.SQL(name.as_string().replace("%", "%%"))
 
 
-def _require_newest(row: psycopg.rows.TupleRow, life: Writer) -> None:
-    """Raise DriverFenced if the ledger's row is a newer driver's, or one's of another place."""
-    if row[0] > life.epoch or (row[0] == life.epoch and row[1] != life.location):
+def _require_newest(row: psycopg.rows.TupleRow, life: Writer, *, again: bool) -> None:
+    """Raise DriverFenced if the ledger's row is that of a newer driver, or of one that is as new.
+
+    After a loss of the records two drivers can come to one epoch. The first to put it has it.
+    """
+    mine = again and row[1] == life.location
+    if row[0] > life.epoch or (row[0] == life.epoch and not mine):
         raise contract.fenced(life, Epoch(row[0]))
 
 

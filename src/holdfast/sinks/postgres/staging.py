@@ -48,6 +48,10 @@ WHERE n.nspname = %s AND starts_with(c.relname, %s) AND c.relkind = 'r'"""
 
 
 _DROPPED_AT_ONCE = 100
+# The transaction that moves the rows holds a lock on each table, on its TOAST table and on that
+# one's index, and a server has room for a few thousand locks in all. More tasks than this at a time
+# would be more connections than a server takes.
+MOST_TABLES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +75,17 @@ class Place:
 
 
 def prefix(key: LedgerKey) -> str:
-    """What the names of a ledger's staging tables and of its drivers' connections begin with."""
-    text = f"{key.job}/{key.generation}/{key.output}".encode()
-    return f"hf_{hashlib.sha256(text).hexdigest()[:12]}_"
+    """What the names of a ledger's staging tables begin with, in their schema."""
+    return _digest(f"{key.job}/{key.generation}/{key.output}")
+
+
+def tag(schema: str, key: LedgerKey) -> str:
+    """What the names of a ledger's driver sessions begin with; sessions belong to no schema."""
+    return _digest(f"{schema}/{key.job}/{key.generation}/{key.output}")
+
+
+def _digest(text: str) -> str:
+    return f"hf_{hashlib.sha256(text.encode()).hexdigest()[:12]}_"
 
 
 def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
@@ -82,7 +94,8 @@ def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
 
     own = f"{place.prefix}{batch.life.epoch}_{batch.id}_"
     try:
-        reports = rows.mapInArrow(partial(_stage, place, own), _REPORT).collect()
+        few = rows.coalesce(MOST_TABLES)  # of a plan with fewer partitions it changes nothing
+        reports = few.mapInArrow(partial(_stage, place, own), _REPORT).collect()
     except PySparkException as error:
         found = re.search(rf"{SinkUnavailable.code}: (.+)", str(error))
         if found is None:

@@ -26,6 +26,8 @@ What dies where, and what the next start finds:
 
 A driver that hangs inside 4 to 8 holds the lock of the ledger's row. The one that takes over has
 a higher epoch; it waits a little, then ends the older one's connections, which rolls them back.
+Under a role that may not end them it stops, and names the session and how to end it: one that
+hangs inside COPY counts as active, and no timeout of the server ends it.
 """
 
 import contextlib
@@ -58,12 +60,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from holdfast.model.ids import Epoch
+
 _LOCK_MS = 3_000
 _ATTEMPTS = 5
 _WRITE_LOCK_MS = 30_000
 _DURABLE = pg_catalog.RELATIONS.format("%s")
 _HOLDERS = pg_catalog.HOLDERS.format("%s")
-_END_OLDER = pg_catalog.END_OLDER.format("%(prefix)s", "%(epoch)s")
+_OLDER = pg_catalog.OLDER.format("%(prefix)s", "%(epoch)s")
+_END = pg_catalog.END.format("%s")
 
 
 def _nothing() -> None:
@@ -117,7 +122,9 @@ class LedgeredTable:
         self._server = Server(connection=sink.connection, password=sink.password)
         self._ledger = Ledger(sink.schema, sink.table, key)
         self._prefix = staging.prefix(key)
+        self._tag = staging.tag(sink.schema, key)
         self._size = BatchSize()
+        self._fenced: Epoch | None = None
         self._connection: psycopg.Connection | None = None
         self._ending: Callable[[], object] = _nothing
 
@@ -150,7 +157,7 @@ class LedgeredTable:
                 for table in self._ledger.tables:
                     self._require_durable(connection, table)
                 if made:
-                    self._ledger.forget(connection, life)
+                    self._ledger.forget(connection, life, again=self._fenced == life.epoch)
             self._fence(connection, life)
             staging.sweep(connection, self._place(()), life.epoch)
 
@@ -262,7 +269,7 @@ class LedgeredTable:
         for table in (self._ledger.tables[0], self.identifier):
             holders = connection.execute(_HOLDERS, (table.as_string(),)).fetchall()
             found |= {str(holder): None for (holder,) in holders}
-        return contract.blocked(self.name, list(found))
+        return contract.blocked(self.name, list(found), pg_catalog.CURE)
 
     def _require_durable(self, connection: psycopg.Connection, table: sql.Identifier) -> None:
         found = connection.execute(_DURABLE, (table.as_string(),)).fetchall()
@@ -275,17 +282,24 @@ class LedgeredTable:
             try:
                 with connection.transaction():
                     connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}")
-                    self._ledger.fence(connection, life)
+                    self._ledger.fence(connection, life, again=self._fenced == life.epoch)
             except pg.LockNotAvailable:
                 # Read without the lock: only who is older than this driver is ended.
                 standing = self._ledger.standing(connection, lock=False)
                 if standing.epoch > life.epoch:
                     raise contract.fenced(life, standing.epoch) from None
-                ended = {"prefix": self._prefix, "epoch": life.epoch}
-                connection.execute(_END_OLDER, ended)
+                self._end_older(connection, life)
             else:
+                self._fenced = life.epoch
                 return
         raise self._blocked(connection)
+
+    def _end_older(self, connection: psycopg.Connection, life: Writer) -> None:
+        """End the sessions of older drivers, as far as this role may."""
+        older = {"prefix": self._tag, "epoch": life.epoch}
+        for session in connection.execute(_OLDER, older).fetchall():
+            with contextlib.suppress(pg.InsufficientPrivilege):  # then the error names it
+                connection.execute(_END, session)
 
     def _create(self, connection: psycopg.Connection, schema: "StructType") -> bool:
         """Create the table if there is none; says whether there was none."""
@@ -315,7 +329,7 @@ class LedgeredTable:
     def _connected(self, life: Writer) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._ending()
-            self._connection = self._server.connect(f"{self._prefix}{life.epoch}")
+            self._connection = self._server.connect(f"{self._tag}{life.epoch}")
             # A contract without an end: the connection ends with the sink.
             self._ending = weakref.finalize(self, self._connection.close)
         return self._connection

@@ -47,6 +47,7 @@ WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid AND i.indi
   AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = i.indnatts
 GROUP BY i.indexrelid, 2"""
 _INEXACT = pg_catalog.INEXACT.format("%(table)s")
+_DELETE_TRIGGERS = pg_catalog.DELETE_TRIGGERS.format("%(table)s")
 _NULLS_NOT_DISTINCT_SINCE = 150_000
 
 
@@ -118,6 +119,7 @@ class _Upserted:
                 stored=False,
             )
         fit = table_columns.fitting(schema, found, self._name, beside)
+        self._require_order(fit.columns)
         keys = {_named(fit.columns, key).name for key in self._sink.keys}
         self._require_exact(connection, keys)
         if self._null_is_a_key(connection, keys):
@@ -141,63 +143,123 @@ class _Upserted:
             select = sql.SQL("SELECT {} FROM {}")
             named = staging.names(columns)
             parts = sql.SQL(" UNION ALL ").join(select.format(named, one.table) for one in staged)
-            self._merge(connection, columns, sql.SQL("({}) AS staged").format(parts))
+            self._merge(connection, columns, sql.SQL("({})").format(parts))
 
     def _merge(
         self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: sql.Composable
     ) -> None:
         marker = _named(columns, self._sink.deleted) if self._sink.deleted else None
         newest = self._newest(columns, rows)
-        if marker is not None and not marker.stored:
-            self._require_one_a_key(connection, columns, rows)
-            for match in self._matches(columns):
-                delete = sql.SQL("DELETE FROM {} AS t USING ({}) AS n WHERE n.{} AND {} AND {}")
-                connection.execute(
-                    delete.format(
-                        self._table,
-                        newest,
-                        sql.Identifier(marker.name),
-                        match,
-                        self._newer(columns, "n"),
-                    )
-                )
-        try:
-            connection.execute(self._insert(columns, newest, marker))
-        except pg.CardinalityViolation:
-            raise self._ambiguous() from None
-
-    def _insert(
-        self, columns: tuple[Column, ...], newest: sql.Composable, marker: Column | None
-    ) -> sql.Composed:
-        keys = [_named(columns, key).name for key in self._sink.keys]
-        stored = [column for column in columns if column.stored]
-        updates = [
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name))
-            for column in stored
-            if column.name not in keys
-        ]
-        action: sql.Composable = sql.SQL("NOTHING")
-        if updates:
-            update = sql.SQL("UPDATE SET {} WHERE {}")
-            action = update.format(sql.SQL(", ").join(updates), self._newer(columns, "excluded"))
         live: sql.Composable = sql.SQL("true")
         if marker is not None and not marker.stored:
-            live = sql.SQL("{} IS NOT TRUE").format(sql.Identifier(marker.name))
-        names = staging.names(stored)
-        insert = sql.SQL(
-            "INSERT INTO {} AS t ({}) SELECT {} FROM ({}) AS n WHERE {} ON CONFLICT ({}) DO {}"
+            live = sql.SQL("n.{} IS NOT TRUE").format(sql.Identifier(marker.name))
+            self._require_one_a_key(connection, columns, rows)
+            self._delete(connection, columns, newest, marker)
+        try:
+            ((given, put),) = connection.execute(self._insert(columns, newest, live)).fetchall()
+        except pg.CardinalityViolation:
+            raise self._ambiguous() from None
+        if put < given:
+            ((lost,),) = connection.execute(self._lost(columns, newest, live)).fetchall()
+            staging.require_all_put(self._name, given - lost, given)
+
+    def _delete(
+        self,
+        connection: psycopg.Connection,
+        columns: tuple[Column, ...],
+        newest: sql.Composable,
+        marker: Column,
+    ) -> None:
+        """Take out the keys whose newest row is marked; raise if a trigger keeps one in."""
+        table = {"table": self._table.as_string()}
+        triggered = connection.execute(_DELETE_TRIGGERS, table).fetchone() is not None
+        delete = sql.SQL("DELETE FROM {} AS t USING ({}) AS n WHERE n.{} AND {} AND {}")
+        kept = sql.SQL("SELECT count(*) FROM {} AS t, ({}) AS n WHERE n.{} AND {} AND {}")
+        for match in self._matches(columns):
+            parts = (
+                *(self._table, newest, sql.Identifier(marker.name)),
+                *(match, self._newer(columns, "n")),
+            )
+            connection.execute(delete.format(*parts))
+            # Asked only where a trigger can do it: another session may add the key meanwhile.
+            if triggered:
+                ((count,),) = connection.execute(kept.format(*parts)).fetchall()
+                self._require_deleted(count)
+
+    def _require_deleted(self, kept: int) -> None:
+        if kept:
+            raise SinkRefused(
+                f"expected `{self._name}` without {kept} rows that the batch deletes, found"
+                " them still there: a trigger kept them in",
+                hint=f"drop the trigger of `{self._name}`, or give the table the column"
+                f" `{self._sink.deleted}`; nothing of the batch was written",
+            )
+
+    def _insert(
+        self, columns: tuple[Column, ...], newest: sql.Composable, live: sql.Composable
+    ) -> sql.Composed:
+        """The upsert; it returns how many rows were to be put, and how many the table took."""
+        keys = [_named(columns, key).name for key in self._sink.keys]
+        stored = [column for column in columns if column.stored]
+        changes = sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name))
+            for column in self._replaced(columns)
         )
-        return insert.format(self._table, names, names, newest, live, _list(keys), action)
+        action: sql.Composable = sql.SQL("NOTHING")
+        if self._replaced(columns):
+            update = sql.SQL("UPDATE SET {} WHERE {}")
+            action = update.format(changes, self._newer(columns, "excluded"))
+        names = staging.names(stored)
+        return sql.SQL(
+            "WITH given AS MATERIALIZED ({newest}), put AS ("
+            "INSERT INTO {table} AS t ({names}) SELECT {names} FROM given AS n WHERE {live}"
+            " ON CONFLICT ({keys}) DO {action} RETURNING true)"
+            " SELECT (SELECT count(*) FROM given AS n WHERE {live}), (SELECT count(*) FROM put)"
+        ).format(
+            newest=newest,
+            table=self._table,
+            names=names,
+            live=live,
+            keys=_list(keys),
+            action=action,
+        )
+
+    def _lost(
+        self, columns: tuple[Column, ...], newest: sql.Composable, live: sql.Composable
+    ) -> sql.Composed:
+        """How many rows the table neither took nor had reason to leave out.
+
+        A row was taken if this transaction wrote the one with its key. An upsert locks the rows
+        that it leaves as they are, so that no other session can change the answer.
+        """
+        stays: sql.Composable = sql.SQL("true")
+        if self._replaced(columns):
+            stays = sql.SQL("({}) IS NOT TRUE").format(self._newer(columns, "n"))
+            if self._sink.newest is None:
+                stays = sql.SQL("false")
+        absent = sql.SQL(" AND ").join(
+            sql.SQL("NOT EXISTS (SELECT FROM {} AS t WHERE {} AND ({} OR {}))").format(
+                self._table, match, sql.SQL(pg_catalog.OURS), stays
+            )
+            for match in self._matches(columns)
+        )
+        lost = sql.SQL("SELECT count(*) FROM ({}) AS n WHERE {} AND {}")
+        return lost.format(newest, live, absent)
+
+    def _replaced(self, columns: tuple[Column, ...]) -> list[Column]:
+        """The columns that a row with a known key replaces: all of the table's but the keys."""
+        keys = [_named(columns, key).name for key in self._sink.keys]
+        return [column for column in columns if column.stored and column.name not in keys]
 
     def _newest(self, columns: tuple[Column, ...], rows: sql.Composable) -> sql.Composed:
         """One row a key: the newest, and of those that are as new the greatest."""
         if self._sink.newest is None:
-            return sql.SQL("SELECT {} FROM {}").format(staging.names(columns), rows)
+            return sql.SQL("SELECT {} FROM {} AS r").format(staging.names(columns), rows)
         keys = [_named(columns, key).name for key in self._sink.keys]
         first = _named(columns, self._sink.newest)
         rest = [c for c in columns if c.name not in keys and c.name != first.name]
-        order = [sql.SQL("{} DESC NULLS LAST").format(_ordered(c)) for c in (first, *rest)]
-        return sql.SQL("SELECT DISTINCT ON ({}) {} FROM {} ORDER BY {}, {}").format(
+        order = [sql.SQL("{} DESC NULLS LAST").format(_ordered(c, "r")) for c in (first, *rest)]
+        return sql.SQL("SELECT DISTINCT ON ({}) {} FROM {} AS r ORDER BY {}, {}").format(
             _list(keys), staging.names(columns), rows, _list(keys), sql.SQL(", ").join(order)
         )
 
@@ -205,9 +267,11 @@ class _Upserted:
         """Whether the incoming row may replace the table's."""
         if self._sink.newest is None:
             return sql.SQL("true")
-        name = sql.Identifier(_named(columns, self._sink.newest).name)
-        newer = sql.SQL("(t.{} IS NULL OR {}.{} > t.{})")
-        return newer.format(name, sql.SQL(row), name, name)
+        column = _named(columns, self._sink.newest)
+        newer = sql.SQL("(t.{} IS NULL OR {} > {})")
+        return newer.format(
+            sql.Identifier(column.name), _ordered(column, row), _ordered(column, "t")
+        )
 
     def _matches(self, columns: tuple[Column, ...]) -> list[sql.Composable]:
         """Which row of the table has the incoming row's key.
@@ -246,6 +310,17 @@ class _Upserted:
         if refusal is not None:
             raise refusal
 
+    def _require_order(self, columns: tuple[Column, ...]) -> None:
+        if self._sink.newest is None:
+            return
+        column = _named(columns, self._sink.newest)
+        if column.oid is Oid.JSON:
+            raise SchemaMismatch(
+                f"expected column `{column.name}` of `{self._name}`, which says which row is newer,"
+                f" to have an order, found {column.sql}",
+                hint="name a number, a time or a text as `newest`",
+            )
+
     def _require_marker(self, schema: "StructType", marker: str) -> None:
         from pyspark.sql.types import BooleanType
 
@@ -264,7 +339,7 @@ class _Upserted:
         if self._sink.newest is not None:
             return
         keys = _list([_named(columns, key).name for key in self._sink.keys])
-        twice = sql.SQL("SELECT 1 FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1")
+        twice = sql.SQL("SELECT 1 FROM {} AS r GROUP BY {} HAVING count(*) > 1 LIMIT 1")
         if connection.execute(twice.format(rows, keys)).fetchone() is not None:
             raise self._ambiguous()
 
@@ -286,7 +361,15 @@ def _named(columns: Sequence[Column], name: str) -> Column:
     return (exact or [column for column in columns if column.name.lower() == name.lower()])[0]
 
 
-def _ordered(column: Column) -> sql.Composable:
-    """A column to sort by: PostgreSQL has no order of `json`, but of its text."""
-    name = sql.Identifier(column.name)
-    return sql.SQL("{}::text").format(name) if column.oid is Oid.JSON else name
+def _ordered(column: Column, row: str) -> sql.Composable:
+    """A column of a row to sort by: a text by its bytes, whatever collation it has anywhere.
+
+    Otherwise the staged rows, which have the database's collation, and the table's would disagree
+    on which is newest. PostgreSQL has no order of `json`, but of its text.
+    """
+    name = sql.SQL("{}.{}").format(sql.SQL(row), sql.Identifier(column.name))
+    if column.oid is Oid.JSON:
+        name = sql.SQL("{}::text").format(name)
+    if column.oid in (Oid.TEXT, Oid.VARCHAR, Oid.JSON):
+        return sql.SQL('{} COLLATE "C"').format(name)
+    return name
