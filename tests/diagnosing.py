@@ -36,10 +36,10 @@ def diagnosed(  # noqa: PLR0913  one parameter an option of the command
         event_log=event_log,
         spark=spark,
         asynchronous=asynchronous,
-        asked=asked or {},
+        settings=asked or {},
         kafka=kafka,
         now_ms=now_ms,
-        told=lambda *_: None,
+        on_progress=lambda *_: None,
     )
 
 

@@ -27,7 +27,7 @@ __all__ = [
     "sources",
 ]
 
-_DECLARING = {
+_LAZY = {
     "Pipeline": ("holdfast.run.pipeline", "Pipeline"),
     "available_now": ("holdfast.run.pipeline", "available_now"),
     "check": ("holdfast.run.query.check", "check"),
@@ -39,9 +39,9 @@ _DECLARING = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what declares jobs where it is asked for: a command that only looks starts faster."""
-    if name not in _DECLARING:
+    """Load a public name on first use: commands that only read a checkpoint start faster."""
+    if name not in _LAZY:
         raise AttributeError(f"module `holdfast` has no attribute `{name}`")
-    module, attribute = _DECLARING[name]
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    path, attribute = _LAZY[name]
+    module = importlib.import_module(path)
+    return getattr(module, attribute) if attribute else module

@@ -1,27 +1,27 @@
-"""Where the command begins: `holdfast`, `python -m holdfast`, and what `spark-submit` is given.
+"""Entry point of `holdfast` and `python -m holdfast`, and the file to pass to `spark-submit`.
 
-Almost all of a short command is spent on loading, and Ctrl-C may come then, too. So everything is
-loaded inside of `main`, which ends without a word.
+A short command spends most of its time on imports, and Ctrl-C may arrive during them. So `main`
+does all imports, and exits quietly on Ctrl-C.
 """
 
 import sys
 
 
 def main() -> None:
-    """Run the command, and exit with its code."""
+    """Run the command, and exit with its exit code."""
     try:
-        from holdfast.cli.main import main as command  # Ctrl-C while it loads
+        from holdfast.cli.main import main as command  # inside the try: Ctrl-C may arrive here
 
         command()
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _let_jobs_hide_us() -> None:
-    """Take this package's own folder off the path.
+def _remove_own_folder() -> None:
+    """Remove this package's own folder from `sys.path`.
 
-    Python puts the folder of a submitted file first there, and this package's modules would hide
-    a job's own `run` or `model`.
+    Python puts the folder of a submitted file first on the path. This package's modules would then
+    hide a job's own `run` or `model`.
     """
     from pathlib import Path  # slow to load
 
@@ -31,7 +31,7 @@ def _let_jobs_hide_us() -> None:
 
 if __name__ == "__main__":
     try:
-        _let_jobs_hide_us()
+        _remove_own_folder()
     except KeyboardInterrupt:
         sys.exit(130)
     main()

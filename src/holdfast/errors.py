@@ -1,9 +1,9 @@
-"""The whole exception tree: every way in which holdfast says no.
+"""The whole exception tree: every error that holdfast raises.
 
-A damaged checkpoint is evidence, not an exception; these are for what cannot go on.
+A damaged checkpoint is evidence, not an exception. An exception means that holdfast cannot go on.
 
     HoldfastError
-    ├── DeclarationRefused            the declaration itself is wrong; nothing was started
+    ├── DeclarationRefused            the declaration is wrong; nothing was started
     │   ├── JobNameInvalid            JOB_NAME_INVALID
     │   ├── JobDuplicated             JOB_DUPLICATED
     │   ├── JobUnknown                JOB_UNKNOWN
@@ -12,14 +12,14 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     │   ├── PipelineNotFound          PIPELINE_NOT_FOUND
     │   ├── ModuleFailed              MODULE_FAILED
     │   └── FunctionResultInvalid     FUNCTION_RESULT_INVALID
-    ├── LocationRefused               the checkpoint location would not be safe
+    ├── LocationRefused               the checkpoint location is not safe to use
     │   ├── BaseMissing               BASE_MISSING
     │   ├── BaseEphemeral             BASE_EPHEMERAL
     │   ├── LocationShared            LOCATION_SHARED
     │   ├── LocationNested            LOCATION_NESTED
     │   ├── LocationMoved             LOCATION_MOVED
     │   └── CreateNotExclusive        CREATE_NOT_EXCLUSIVE
-    ├── InspectionRefused             there is nothing there that can be looked at as asked
+    ├── InspectionRefused             the location or the options name nothing that can be shown
     │   ├── LocationMissing           LOCATION_MISSING
     │   ├── LocationEmpty             LOCATION_EMPTY
     │   ├── LocationForbidden         LOCATION_FORBIDDEN
@@ -44,7 +44,7 @@ A damaged checkpoint is evidence, not an exception; these are for what cannot go
     ├── SinkRefused                   SINK_REFUSED
     ├── SchemaMismatch                SCHEMA_MISMATCH
     ├── QueryFailed                   QUERY_FAILED
-    ├── PackageMissing                the command needs a package that an extra of holdfast installs
+    ├── PackageMissing                a package is missing that an extra of holdfast installs
     │   ├── SparkMissing              SPARK_MISSING
     │   └── ExtraMissing              EXTRA_MISSING
     ├── JavaMissing                   JAVA_MISSING
@@ -58,7 +58,7 @@ from typing import ClassVar
 
 
 class HoldfastError(Exception):
-    """One sentence of what was expected and found, a stable code, and one command that helps."""
+    """An error with a stable code, one sentence that says what happened, and a hint."""
 
     code: ClassVar[str] = "HOLDFAST"
     exit_code: ClassVar[int] = 1
@@ -73,7 +73,7 @@ class HoldfastError(Exception):
         return f"{self.code}: {self.message}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling: errors cross Spark's workers."""
+        """Return what pickle needs to rebuild the error: errors cross Spark's workers."""
         return (_rebuild, (type(self), self.message, self.hint))
 
 
@@ -82,14 +82,14 @@ def _rebuild(kind: type[HoldfastError], message: str, hint: str) -> HoldfastErro
 
 
 class DeclarationRefused(HoldfastError):
-    """The declaration itself is wrong; nothing was started."""
+    """The declaration is wrong; nothing was started."""
 
     code = "DECLARATION_REFUSED"
     exit_code = 2
 
 
 class JobNameInvalid(DeclarationRefused):
-    """A job name that cannot be a folder name on every storage."""
+    """The job name cannot be a folder name on every storage."""
 
     code = "JOB_NAME_INVALID"
 
@@ -101,7 +101,7 @@ class JobDuplicated(DeclarationRefused):
 
 
 class JobUnknown(DeclarationRefused):
-    """A job was asked for that the pipeline does not declare."""
+    """The pipeline declares no job of this name."""
 
     code = "JOB_UNKNOWN"
 
@@ -113,19 +113,19 @@ class OutputDuplicated(DeclarationRefused):
 
 
 class OptionInvalid(DeclarationRefused):
-    """An option of a source, a sink or a trigger has no meaning."""
+    """An option of a source, a sink, a trigger or a command is invalid."""
 
     code = "OPTION_INVALID"
 
 
 class PipelineNotFound(DeclarationRefused):
-    """The module has no such pipeline, none, or several."""
+    """The module declares no pipeline, none of this name, or several."""
 
     code = "PIPELINE_NOT_FOUND"
 
 
 class ModuleFailed(DeclarationRefused):
-    """The pipeline module could not be imported."""
+    """The module that declares the pipeline could not be imported."""
 
     code = "MODULE_FAILED"
 
@@ -137,57 +137,57 @@ class FunctionResultInvalid(DeclarationRefused):
 
 
 class LocationRefused(HoldfastError):
-    """The checkpoint location would not be safe to use."""
+    """The checkpoint location is not safe to use."""
 
     code = "LOCATION_REFUSED"
     exit_code = 2
 
 
 class BaseMissing(LocationRefused):
-    """The pipeline names no checkpoint base."""
+    """The pipeline declares no checkpoint base."""
 
     code = "BASE_MISSING"
 
 
 class BaseEphemeral(LocationRefused):
-    """The checkpoint base is on storage that does not outlive the machine or the container."""
+    """The checkpoint base is on storage that disappears with the machine or the container."""
 
     code = "BASE_EPHEMERAL"
 
 
 class LocationShared(LocationRefused):
-    """Two jobs would use one checkpoint location."""
+    """Two jobs would use the same checkpoint location."""
 
     code = "LOCATION_SHARED"
 
 
 class LocationNested(LocationRefused):
-    """A checkpoint location lies inside another checkpoint."""
+    """The checkpoint location is inside another checkpoint."""
 
     code = "LOCATION_NESTED"
 
 
 class LocationMoved(LocationRefused):
-    """The job was recorded with another checkpoint location."""
+    """The job last ran with a different checkpoint location."""
 
     code = "LOCATION_MOVED"
 
 
 class CreateNotExclusive(LocationRefused):
-    """The storage lets two writers create the same file, so no lease on it is safe."""
+    """The storage lets two writers create the same file, so a lease on it is not safe."""
 
     code = "CREATE_NOT_EXCLUSIVE"
 
 
 class InspectionRefused(HoldfastError):
-    """There is nothing there that can be looked at as asked."""
+    """The location or the options name nothing that can be shown."""
 
     code = "INSPECTION_REFUSED"
     exit_code = 2
 
 
 class LocationMissing(InspectionRefused):
-    """There is nothing at the location."""
+    """The location does not exist."""
 
     code = "LOCATION_MISSING"
 
@@ -199,38 +199,38 @@ class LocationEmpty(InspectionRefused):
 
 
 class LocationForbidden(InspectionRefused):
-    """This user may not look at the location."""
+    """This user may not read the location."""
 
     code = "LOCATION_FORBIDDEN"
     exit_code = 3
 
 
 class NotACheckpoint(InspectionRefused):
-    """What is at the location is not a checkpoint, and is no folder of checkpoints."""
+    """The location is neither a checkpoint nor a folder of checkpoints."""
 
     code = "NOT_A_CHECKPOINT"
 
 
 class BatchMissing(InspectionRefused):
-    """The checkpoint has no such batch, or not any more."""
+    """The checkpoint does not contain the batch, or no longer does."""
 
     code = "BATCH_MISSING"
 
 
 class EventLogUnreadable(InspectionRefused):
-    """The event log is not there, or nothing in it can be read as an event."""
+    """The event log does not exist, or contains no event that can be read."""
 
     code = "EVENT_LOG_UNREADABLE"
 
 
 class StateUnreadable(InspectionRefused):
-    """The state cannot be shown as asked: no such operator, batch or store."""
+    """The checkpoint has no state for this operator, batch or store."""
 
     code = "STATE_UNREADABLE"
 
 
 class StorageUnavailable(HoldfastError):
-    """The storage of the checkpoint base did not answer."""
+    """The storage of a checkpoint, a record or a table did not answer."""
 
     code = "STORAGE_UNAVAILABLE"
     exit_code = 3
@@ -238,7 +238,7 @@ class StorageUnavailable(HoldfastError):
 
 
 class SourceUnavailable(HoldfastError):
-    """A source is not there or does not answer."""
+    """A source does not exist or does not answer."""
 
     code = "SOURCE_UNAVAILABLE"
     exit_code = 3
@@ -246,7 +246,7 @@ class SourceUnavailable(HoldfastError):
 
 
 class StartUnsafe(HoldfastError):
-    """A start would fail, lose or duplicate data, by what was found in the checkpoint."""
+    """The checkpoint shows that a start would fail, lose data or duplicate data."""
 
     code = "START_UNSAFE"
     exit_code = 1
@@ -260,35 +260,35 @@ class LeaseHeld(HoldfastError):
 
 
 class DriverFenced(HoldfastError):
-    """A newer driver has taken this job over; this one must not write any more."""
+    """A newer driver has taken over this job; this driver must not write any more."""
 
     code = "DRIVER_FENCED"
     exit_code = 4
 
 
 class BatchChanged(HoldfastError):
-    """The batch id was written before, from another range of offsets."""
+    """The sink already has this batch id, written from a different range of offsets."""
 
     code = "BATCH_CHANGED"
     exit_code = 5
 
 
 class BatchNotContinuous(HoldfastError):
-    """The batch does not begin where the sink says that the batch before it ended."""
+    """The batch does not begin where the previous batch ended, according to the sink."""
 
     code = "BATCH_NOT_CONTINUOUS"
     exit_code = 5
 
 
 class BatchUnverifiable(HoldfastError):
-    """The batch id was written before, and what it was written from cannot be found."""
+    """The sink already has this batch id, and its range of offsets cannot be determined."""
 
     code = "BATCH_UNVERIFIABLE"
     exit_code = 5
 
 
 class SinkBehind(HoldfastError):
-    """The sink lacks batches that the checkpoint counts as done."""
+    """The sink lacks batches that the checkpoint has committed."""
 
     code = "SINK_BEHIND"
     exit_code = 5
@@ -299,12 +299,12 @@ class OffsetsUnreadable(HoldfastError):
 
     code = "OFFSETS_UNREADABLE"
     exit_code = 3
-    # Spark may have swallowed a failed upload of the entry; a restart then plans the batch again.
+    # Spark may have ignored a failed upload of the entry; a restart then plans the batch again.
     curable_by_restart = True
 
 
 class OffsetsReplaced(HoldfastError):
-    """The offset log says another range than the running query has: another driver wrote to it."""
+    """The offset log contradicts the running query: another driver wrote to it."""
 
     code = "OFFSETS_REPLACED"
     exit_code = 3
@@ -312,7 +312,7 @@ class OffsetsReplaced(HoldfastError):
 
 
 class SinkContended(HoldfastError):
-    """Other writers were faster every time."""
+    """Every attempt to commit lost against another writer."""
 
     code = "SINK_CONTENDED"
     exit_code = 3
@@ -320,7 +320,7 @@ class SinkContended(HoldfastError):
 
 
 class RowsMiscounted(HoldfastError):
-    """The files of a batch hold fewer or more rows than its plan produced; nothing is committed."""
+    """The files of a batch have fewer or more rows than its plan produced; nothing is committed."""
 
     code = "ROWS_MISCOUNTED"
     exit_code = 3
@@ -328,7 +328,7 @@ class RowsMiscounted(HoldfastError):
 
 
 class SinkUnavailable(HoldfastError):
-    """The server of a sink does not answer, or went away in the middle of a batch."""
+    """The server of a sink does not answer, or disconnected in the middle of a batch."""
 
     code = "SINK_UNAVAILABLE"
     exit_code = 3
@@ -350,61 +350,61 @@ class SchemaMismatch(HoldfastError):
 
 
 class QueryFailed(HoldfastError):
-    """The streaming query failed and was not, or could not be, restarted."""
+    """The streaming query failed, and was not or could not be restarted."""
 
     code = "QUERY_FAILED"
     exit_code = 1
 
 
 class PackageMissing(HoldfastError):
-    """The command needs a package that an extra of holdfast installs."""
+    """A package is missing that an extra of holdfast installs."""
 
     code = "PACKAGE_MISSING"
     exit_code = 2
 
 
 class SparkMissing(PackageMissing):
-    """The command needs Spark, and pyspark is not installed."""
+    """The command needs Spark, but pyspark is not installed."""
 
     code = "SPARK_MISSING"
     exit_code = 3
 
 
 class ExtraMissing(PackageMissing):
-    """The command needs a package that is not installed: an extra of holdfast brings it."""
+    """The command needs a package that an extra of holdfast installs."""
 
     code = "EXTRA_MISSING"
 
 
 class JavaMissing(HoldfastError):
-    """No Java, or one too old for Spark."""
+    """Java is missing, or too old for Spark."""
 
     code = "JAVA_MISSING"
     exit_code = 3
 
 
 class JarsUnavailable(HoldfastError):
-    """The jars that Spark needs could not be had, or are not the locked ones."""
+    """The jars that Spark needs could not be fetched, or differ from the locked ones."""
 
     code = "JARS_UNAVAILABLE"
     exit_code = 3
 
 
 class ServerUnavailable(HoldfastError):
-    """A server that holdfast starts for the demo did not come up."""
+    """A server that holdfast starts for the demo did not start."""
 
     code = "SERVER_UNAVAILABLE"
     exit_code = 3
 
 
 class ReportUnwritten(HoldfastError):
-    """What a command shows could not be written to its stdout: the disk is full, say."""
+    """The output of a command could not be written to stdout, for example to a full disk."""
 
     code = "REPORT_UNWRITTEN"
     exit_code = 3
 
 
-# The modules of each extra in pyproject.toml, and the name of the package that has them.
+# The modules of each extra in pyproject.toml, with the name of the package that contains them.
 EXTRAS: dict[str, dict[str, str]] = {
     "spark": {
         "pyspark": "pyspark",
@@ -420,7 +420,7 @@ EXTRAS: dict[str, dict[str, str]] = {
 
 
 def name_extra(error: ImportError) -> PackageMissing | None:
-    """Return the error that names the extra of a missing package; None if no extra has it."""
+    """Return an error that names the extra of a missing package; None if no extra installs it."""
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:
@@ -429,17 +429,17 @@ def name_extra(error: ImportError) -> PackageMissing | None:
 
 
 def make_extras_error(packages: Sequence[str], extras: Sequence[str]) -> PackageMissing:
-    """Return the error for packages that are not installed, with the extras that bring them."""
-    named = ", ".join(f"`{package}`" for package in packages)
+    """Return the error for packages that are not installed, with the extras that install them."""
+    names = ", ".join(f"`{package}`" for package in packages)
     kind = SparkMissing if packages[0] == "pyspark" else ExtraMissing
-    are = "is" if len(packages) == 1 else "are"
+    verb = "is" if len(packages) == 1 else "are"
     return kind(
-        f"cannot go on: {named} {are} not installed",
+        f"{names} {verb} not installed",
         hint=f"pip install 'holdfast[{','.join(extras)}]'",
     )
 
 
 def list_kinds(kind: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:
-    """Every error that is raised: those that no other is a kind of."""
-    below = kind.__subclasses__()
-    return [one for child in below for one in list_kinds(child)] if below else [kind]
+    """Return every error class that is raised: the leaves of the tree."""
+    children = kind.__subclasses__()
+    return [leaf for child in children for leaf in list_kinds(child)] if children else [kind]

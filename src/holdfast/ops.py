@@ -1,4 +1,4 @@
-"""The verbs: the one place where the pure core and the edges meet."""
+"""The verbs of holdfast: the one place where the pure core and the edges meet."""
 
 import shlex
 import signal
@@ -34,18 +34,18 @@ _END_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateShown:
-    """Rows of state, and what they are rows of."""
+class StateReport:
+    """Rows of state, with the operator and the query that they were read with."""
 
     location: str
     operator: "OperatorEvidence"
-    wanted: "StateQuery"
+    query: "StateQuery"
     rows: "StateRows"
 
 
 def load(target: str) -> "Pipeline":
-    """The pipeline that `MODULE[:PIPELINE]` names."""
-    from holdfast.run import target as targets  # looking needs no declarations
+    """Return the pipeline that `MODULE[:PIPELINE]` names."""
+    from holdfast.run import target as targets  # imported late: most commands need no pipeline
 
     return targets.load(target)
 
@@ -56,28 +56,31 @@ def inspect(
     storage: Mapping[str, str],
     event_log: str | None,
     now_ms: int,
-    told: "OnProgress",
+    on_progress: "OnProgress",
 ) -> "Evidence | Checkpoints":
-    """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
+    """Read a checkpoint, or one row for each checkpoint in a folder. Changes nothing."""
     from holdfast.gather import evidence
     from holdfast.gather.locate import resolve
 
-    found = resolve.find(location, storage)
-    if isinstance(found, resolve.FolderOfCheckpoints):
+    resolved = resolve.find(location, storage)
+    if isinstance(resolved, resolve.FolderOfCheckpoints):
         if event_log is not None:
-            raise _make_event_log_error(event_log, found.url, found.found)
-        return _inspect_folder(found, storage, now_ms, told)
+            raise _make_event_log_error(event_log, resolved.url, resolved.found)
+        return _inspect_folder(resolved, storage, now_ms, on_progress)
     return evidence.collect(
-        found.place,
-        found.top,
+        resolved.place,
+        resolved.top,
         event_log=_open_event_log(event_log, storage),
         now_ms=now_ms,
-        told=told,
+        told=on_progress,
     )
 
 
 def _inspect_folder(
-    folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "OnProgress"
+    folder: "FolderOfCheckpoints",
+    storage: Mapping[str, str],
+    now_ms: int,
+    on_progress: "OnProgress",
 ) -> "Checkpoints":
     from holdfast.gather import evidence
     from holdfast.gather.inventory.read import make_unreadable
@@ -85,53 +88,61 @@ def _inspect_folder(
     from holdfast.model.evidence import Checkpoints
     from holdfast.report import verdict
 
-    def row(one: "Checkpoint", listed: "OnProgress") -> "CheckpointRow":
-        seen = evidence.collect(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
-        return verdict.make_row(seen)
+    def read_row(checkpoint: "Checkpoint", on_listed: "OnProgress") -> "CheckpointRow":
+        return verdict.make_row(
+            evidence.collect(
+                checkpoint.place, checkpoint.top, event_log=None, now_ms=now_ms, told=on_listed
+            )
+        )
 
     return Checkpoints(
-        rows=tuple(many.look_at_each(folder, storage, row, told)),
-        unreadable=tuple(make_unreadable(one.path, one) for one in folder.refused),
+        rows=tuple(many.look_at_each(folder, storage, read_row, on_progress)),
+        unreadable=tuple(make_unreadable(refusal.path, refusal) for refusal in folder.refused),
     )
 
 
-def _make_event_log_error(event_log: str, url: str, found: Sequence[str]) -> OptionInvalid:
-    one = shlex.join(["holdfast", "inspect", f"{url}/{found[0]}", "--event-log", event_log])
+def _make_event_log_error(event_log: str, url: str, names: Sequence[str]) -> OptionInvalid:
+    command = shlex.join(["holdfast", "inspect", f"{url}/{names[0]}", "--event-log", event_log])
     return OptionInvalid(
-        f"expected one checkpoint with `--event-log`, found a folder of {len(found)}",
-        hint=f"look at one of them: `{one}`",
+        f"`--event-log` needs one checkpoint, but `{url}` contains {len(names)}",
+        hint=f"show one checkpoint: `{command}`",
     )
 
 
-def diagnose(  # noqa: PLR0913  one parameter an option of the command
+def diagnose(  # noqa: PLR0913  one parameter per option of the command
     location: str,
     *,
     storage: Mapping[str, str],
     event_log: str | None,
     spark: "SparkVersion | None",
     asynchronous: bool,
-    asked: Mapping[str, str],
+    settings: Mapping[str, str],
     kafka: str,
     now_ms: int,
-    told: "OnProgress",
+    on_progress: "OnProgress",
 ) -> "Diagnosis":
-    """What a restart will do, and what speaks against it. Reads only."""
+    """Diagnose what a restart will do, and whether it is safe. Changes nothing."""
     from holdfast.diagnose import diagnosis
     from holdfast.gather import evidence
     from holdfast.gather.around import surroundings
     from holdfast.gather.locate import resolve
     from holdfast.predict import restart
 
-    found = resolve.find_checkpoint(location, storage)
+    checkpoint = resolve.find_checkpoint(location, storage)
     log = _open_event_log(event_log, storage)
-    seen = evidence.collect(
-        found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
+    collected = evidence.collect(
+        checkpoint.place,
+        checkpoint.top,
+        event_log=log,
+        now_ms=now_ms,
+        told=on_progress,
+        databases=True,
     )
     around = surroundings.collect(
-        found.place, seen, surroundings.LookupOptions(kafka=kafka, asked=asked)
+        checkpoint.place, collected, surroundings.LookupOptions(kafka=kafka, asked=settings)
     )
-    starts = restart.list_candidates(seen, spark, asynchronous=asynchronous)
-    return diagnosis.diagnose_worst(seen, starts, around)
+    starts = restart.list_candidates(collected, spark, asynchronous=asynchronous)
+    return diagnosis.diagnose_worst(collected, starts, around)
 
 
 def _open_event_log(place: str | None, storage: Mapping[str, str]) -> "EventLog | None":
@@ -150,18 +161,21 @@ def inspect_batch(
     batch: int,
     after: int | None,
 ) -> "BatchDetail":
-    """What one batch consumed; with `after`, what lies between two. Reads only."""
+    """Read what a batch consumed; with `after`, what all batches after that one consumed.
+
+    Changes nothing.
+    """
     from holdfast.gather import batch_detail
     from holdfast.gather.locate import resolve
 
-    found = resolve.find_checkpoint(location, storage)
+    checkpoint = resolve.find_checkpoint(location, storage)
     log = _open_event_log(event_log, storage)
     if after is None:
-        return batch_detail.read(found.place, found.top, batch, log)
-    return batch_detail.compare(found.place, found.top, after, batch, log)
+        return batch_detail.read(checkpoint.place, checkpoint.top, batch, log)
+    return batch_detail.compare(checkpoint.place, checkpoint.top, after, batch, log)
 
 
-def read_state(  # noqa: PLR0913  one parameter an option of the command
+def read_state(  # noqa: PLR0913  one parameter per option of the command
     location: str,
     *,
     storage: Mapping[str, str],
@@ -170,40 +184,39 @@ def read_state(  # noqa: PLR0913  one parameter an option of the command
     changes: tuple[int, int] | None,
     limit: int,
     debug: bool,
-) -> "StateShown":
-    """Rows of a stateful operator, through Spark, from a copy of the checkpoint."""
+) -> "StateReport":
+    """Read rows of a stateful operator with Spark, from a copy of the checkpoint."""
     from holdfast.gather.history.query_facts import History
     from holdfast.gather.inventory import snapshot
     from holdfast.gather.locate import resolve
     from holdfast.gather.logs import tail
     from holdfast.gather.state import operators as states
     from holdfast.gather.state import readable_batches, stores
-    from holdfast.run import state as reading
+    from holdfast.run import state as state_reader
 
-    found = resolve.find_checkpoint(location, storage)
-    listed = snapshot.take(found.place.reader, found.top)
-    asked = readable_batches.StateRequest(
+    checkpoint = resolve.find_checkpoint(location, storage)
+    reader = checkpoint.place.reader
+    tree = snapshot.take(reader, checkpoint.top)
+    request = readable_batches.StateRequest(
         location=location, operator=operator, batch=batch, changes=changes
     )
-    readable_batches.require_listed(asked, listed)
-    logged = stores.make_logged_state(listed, tail.read(found.place.reader, listed), History())
-    seen = readable_batches.find_operator(
-        asked, states.read(found.place.reader, listed, logged).operators
-    )
-    wanted = reading.StateQuery(
+    readable_batches.require_listed(request, tree)
+    logged = stores.make_logged_state(tree, tail.read(reader, tree), History())
+    evidence = readable_batches.find_operator(request, states.read(reader, tree, logged).operators)
+    query = state_reader.StateQuery(
         operator=operator,
-        batch=readable_batches.choose_batch(asked, listed, seen),
+        batch=readable_batches.choose_batch(request, tree, evidence),
         changes=changes,
         limit=limit,
-        unique_ids=any(unique for _, unique in listed.kinds_of_state),
+        unique_ids=any(unique for _, unique in tree.kinds_of_state),
     )
-    readable_batches.require_schema(asked, listed)
-    with reading.copy_checkpoint(found.place.reader, found.top, operator) as copy:
-        rows = reading.read_with_own_spark(copy, seen, wanted, debug=debug)
-    return StateShown(location=found.place.url, operator=seen, wanted=wanted, rows=rows)
+    readable_batches.require_schema(request, tree)
+    with state_reader.copy_checkpoint(reader, checkpoint.top, operator) as copy:
+        rows = state_reader.read_with_own_spark(copy, evidence, query, debug=debug)
+    return StateReport(location=checkpoint.place.url, operator=evidence, query=query, rows=rows)
 
 
-def run(  # noqa: PLR0913  one parameter an option of the command
+def run(  # noqa: PLR0913  one parameter per option of the command
     pipeline: "Pipeline",
     names: Sequence[str],
     *,
@@ -217,7 +230,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
     debug: bool,
     say: "Say",
 ) -> None:
-    """Run the jobs until they are done or the process is told to stop."""
+    """Run the jobs until they are done, or until a signal stops the process."""
     from holdfast.run import order
     from holdfast.run.session import build
     from holdfast.run.start.admission import RunOptions
@@ -229,7 +242,7 @@ def run(  # noqa: PLR0913  one parameter an option of the command
         accepted=frozenset(accepted),
         lease_ms=round(lease_seconds * 1000),
     )
-    chosen = pipeline.chosen(names)
+    jobs = pipeline.chosen(names)
     with _catch_stop_signals() as stop, ExitStack() as ending:
 
         def open_session(base: "Base") -> "SparkSession":
@@ -238,24 +251,22 @@ def run(  # noqa: PLR0913  one parameter an option of the command
                 master=master,
                 given={**pipeline.settings, **given},
                 on_s3=urls.is_s3(base.url),
-                reaches_s3=any(urls.is_s3(place) for job in chosen for place in _list_paths(job)),
+                reaches_s3=any(urls.is_s3(path) for job in jobs for path in _list_paths(job)),
                 debug=debug,
             )
             ending.callback(_end_session, spark)
             _handle_signals(stop)  # Spark replaced the handlers: its own cancel the running batch
             return spark
 
-        running = order.start(
-            pipeline.declaration, chosen, options, open_session, say=say, wake=stop
-        )
+        running = order.start(pipeline.declaration, jobs, options, open_session, say=say, wake=stop)
         running.wait(stop)
         if stop.is_set():
-            say(f"stopping: the batch at hand may take up to {grace:g} s")
+            say(f"stopping: waiting up to {grace:g} s for the running batch")
             running.stop()
 
 
 def _end_session(spark: "SparkSession") -> None:
-    """Stop Spark, which waits for Python code of a batch past its grace; this process does not."""
+    """Stop Spark in a thread: Spark waits for a batch past its grace, this process does not."""
     ender = threading.Thread(target=spark.stop, name="holdfast-end", daemon=True)
     ender.start()
     ender.join(_END_SECONDS)
@@ -269,34 +280,37 @@ def check(
     given: Mapping[str, str],
     debug: bool,
 ) -> "tuple[Check, ...]":
-    """Whether each job may start from its checkpoint. Starts no query, and writes nothing."""
+    """Check whether each job may start from its checkpoint. Starts no query, writes nothing."""
     from holdfast.run.query import check as checks
     from holdfast.run.session import build
     from holdfast.run.start import locations
 
-    chosen, declared = pipeline.chosen(names), pipeline.declaration
+    jobs, declared = pipeline.chosen(names), pipeline.declaration
     base = locations.resolve_base(declared.checkpoints, declared.name)
-    places = {job.name: f"{base}/{job.name}" for job in chosen}
-    seen = {name: checks.read_evidence(place, declared.storage) for name, place in places.items()}
+    places = {job.name: f"{base}/{job.name}" for job in jobs}
+    # Before Spark starts, because a checkpoint that cannot be read is then reported at once.
+    evidence = {
+        name: checks.read_evidence(place, declared.storage) for name, place in places.items()
+    }
     spark = build.open_session(
         pipeline.name,
         master=master,
         given={**pipeline.settings, **given},
         on_s3=urls.is_s3(base),
-        reaches_s3=any(urls.is_s3(place) for job in chosen for place in _list_paths(job)),
+        reaches_s3=any(urls.is_s3(path) for job in jobs for path in _list_paths(job)),
         debug=debug,
     )
     try:
         return tuple(
-            checks.check_job(job, places[job.name], seen[job.name], declared.storage, spark)
-            for job in chosen
+            checks.check_job(job, places[job.name], evidence[job.name], declared.storage, spark)
+            for job in jobs
         )
     finally:
         spark.stop()
 
 
 def _list_paths(job: "Job") -> Iterator[str]:
-    """The paths that a job reads and writes."""
+    """Yield the paths that a job reads and writes."""
     from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka
 
     for end in (*job.reads, *(output.sink for output in job.writes)):
@@ -306,20 +320,20 @@ def _list_paths(job: "Job") -> Iterator[str]:
 
 @contextmanager
 def _catch_stop_signals() -> Iterator[threading.Event]:
-    """SIGTERM and SIGINT set an event instead of ending the process."""
+    """Let SIGTERM and SIGINT set an event instead of ending the process."""
     stop = threading.Event()
-    earlier = _handle_signals(stop)
+    previous = _handle_signals(stop)
     try:
         yield stop
     finally:
-        for number, handler in earlier.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 def _handle_signals(stop: threading.Event) -> "Mapping[signal.Signals, _SignalHandler]":
-    """Let both signals set the event; the handlers that were there before."""
+    """Let both signals set the event, and return the previous handlers."""
 
-    def told(_number: int, _frame: FrameType | None) -> None:
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    return {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+    return {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -216,7 +216,7 @@ def test_a_job_of_holdfast_runs_in_micro_batches(tmp_path: Path) -> None:
     job = Job(
         name=JobName("orders"), function=_epochs, reads=(), writes=(), trigger=Continuously(),
         output_mode=OutputMode.APPEND, settings={},
-        declared=DeclarationSite(file="jobs.py", line=1),
+        declared_at=DeclarationSite(file="jobs.py", line=1),
     )  # fmt: skip
     with pytest.raises(StartUnsafe, match="BATCHES_SKIPPED: Batch 3 is planned"):
         preflight.require_safe_checkpoint(job, evidence(location), {}, {}, frozenset())

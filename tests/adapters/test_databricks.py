@@ -69,10 +69,13 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
 ) -> None:
     location = reading(tmp_path / "c", [offset], settings)
     found = ops.diagnose(
-        str(location), storage={}, event_log=None, spark=None, asynchronous=False, asked={},
-        kafka="", now_ms=0, told=lambda *_: None,
+        str(location), storage={}, event_log=None, spark=None, asynchronous=False, settings={},
+        kafka="", now_ms=0, on_progress=lambda *_: None,
     )  # fmt: skip
-    assert found.restart.starting.chosen == "the newest of Apache; a Databricks runtime wrote it"
+    assert (
+        found.restart.starting.chosen_because
+        == "the newest of Apache; a Databricks runtime wrote it"
+    )
     assert not codes(found)
     (unsaid,) = _unsaid(found)
     assert "Apache Spark 4.3" in unsaid.question

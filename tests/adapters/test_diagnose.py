@@ -491,7 +491,7 @@ def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     (rate / "sources/0/0").write_text("v1\n1767225600000")
     kept = diagnosed(rate)
     assert not codes(kept)
-    assert [(one.kind, one.or_kinds) for one in kept.restart.ranges] == [("rate", ())]
+    assert [(one.kind, one.other_kinds) for one in kept.restart.ranges] == [("rate", ())]
     told = shutil.copytree(location, folder / "told/c")
     recorded(told, sources=["TextSocketV2[host: 127.0.0.1, port: 9999]"])
     assert diagnosed(told).judgement is Judgement.UNSAFE
@@ -500,9 +500,9 @@ def _numbers_of_a_socket(folder: Path) -> Diagnosis:
     found = diagnosed(location)
     assert found.judgement is Judgement.UNDEFINED
     (read,) = found.restart.ranges
-    assert (read.kind, read.or_kinds) == ("socket", ("memory", "rate"))
+    assert (read.kind, read.other_kinds) == ("socket", ("memory", "rate"))
     (old,) = evidence(reading(folder / "of 2.1/c", [4, 9], {})).sources
-    assert old.or_kinds == ("memory", "rate", "files of Spark 2.1")
+    assert old.other_kinds == ("memory", "rate", "files of Spark 2.1")
     return found
 
 
@@ -607,7 +607,7 @@ def test_a_driver_that_was_killed_a_moment_ago_is_not_said_to_run(tmp_path: Path
 _HOLD = """
 import sys, time
 from holdfast.model.ids import Epoch, JobName
-from holdfast.run import lease
+from holdfast.run.start import lease
 from holdfast.storage import open_store
 lease.acquire(open_store(sys.argv[1]), JobName("c"), above=Epoch(0))
 print("held", flush=True)
@@ -1049,5 +1049,5 @@ def test_of_a_start_that_reads_a_file_too_long_for_a_look_nothing_is_said(
     assert found.judgement is Judgement.UNKNOWN
     assert found.restart.error is None
     (told,) = (one for one in found.not_assessed if one.question == f"what `{path}` says")
-    assert told.reason.startswith(f"`{path}` was not read (has 1,073,741,824 bytes, more than ")
+    assert told.reason.startswith(f"`{path}` was not read (1,073,741,824 bytes, more than ")
     assert verdict.judge(evidence(location)).level is Level.CAREFUL

@@ -50,7 +50,7 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
     assert isinstance(found.restart_history, Known)
     assert (found.restart_history.value, bool(found.restart_history.inferred)) == ((), True)
     (source,) = found.sources
-    assert (source.kind, source.or_kinds, source.raw) == (
+    assert (source.kind, source.other_kinds, source.raw) == (
         "Kafka",
         ("Event Hubs",),
         {"orders": {"0": 30, "1": 30}},
@@ -142,7 +142,7 @@ def test_a_gigabyte_in_one_line_is_not_read(tmp_path: Path) -> None:
     found = evidence(location)
     assert isinstance(found.source_offsets, UnreadableFile)
     assert found.source_offsets.reason == (
-        f"has 1,073,741,824 bytes, more than the {tail.MOST_BYTES:,} read"
+        f"1,073,741,824 bytes, more than the limit of {tail.MOST_BYTES:,}"
     )
     rendered(found)
 
@@ -268,7 +268,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
     before = stamps(tmp_path)
     rendered(evidence(location))
     ops.inspect_batch(str(location), storage={}, event_log=None, batch=2, after=None)
-    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None)
     assert stamps(tmp_path) == before
 
 
@@ -368,7 +368,7 @@ def test_run_records_tell_sink_mode_version_and_restarts(tmp_path: Path) -> None
     ]
     assert [one.rows for one in found.timeline][:2] == [7, 7]
     assert found.sources[0].kind == "Kafka"
-    assert found.sources[0].or_kinds == ()
+    assert found.sources[0].other_kinds == ()
 
 
 def test_the_times_of_copied_files_are_not_taken_for_those_of_commits(tmp_path: Path) -> None:
@@ -397,7 +397,9 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    found = ops.inspect(
+        str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None
+    )
     assert isinstance(found, Checkpoints)
     assert found.unreadable == ()
     rows = found.rows

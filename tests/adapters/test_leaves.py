@@ -220,7 +220,7 @@ def test_a_folder_that_is_lost_is_not_a_source_that_is_read_twice(tmp_path: Path
 
 def _other(location: Path) -> str:
     """The condition of the other reading of a checkpoint; every one without state has one."""
-    found = diagnosed(location).restart.otherwise
+    found = diagnosed(location).restart.alternative
     return "" if found is None else found.condition
 
 
@@ -230,9 +230,9 @@ def test_of_lines_that_are_taken_for_one_source_both_readings_are_predicted(tmp_
     shutil.rmtree(location / "sources/1")
     restart = diagnosed(location).restart
     assert restart.error is None
-    assert restart.otherwise is not None
-    assert restart.otherwise.condition == "source 1 has a folder of its own, which is lost"
-    error = restart.otherwise.restart.error
+    assert restart.alternative is not None
+    assert restart.alternative.condition == "source 1 has a folder of its own, which is lost"
+    error = restart.alternative.restart.error
     assert error is not None
     assert (error.stage, error.reason) == (Stage.START, "`sources/1/2` is missing")
     told(location, "aa", 2)

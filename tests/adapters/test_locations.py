@@ -33,7 +33,7 @@ def job(name: str) -> Job:
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=DeclarationSite(file="jobs.py", line=1),
+        declared_at=DeclarationSite(file="jobs.py", line=1),
     )
 
 

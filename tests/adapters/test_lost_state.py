@@ -108,8 +108,8 @@ def test_no_start_is_safe_for_certain_while_state_may_be_lost(
         (location / "state").mkdir()
     found = diagnosed(location)
     assert found.judgement is judgement
-    assert found.restart.otherwise is not None
-    error = found.restart.otherwise.restart.error
+    assert found.restart.alternative is not None
+    error = found.restart.alternative.restart.error
     assert error is not None
     assert (error.condition, error.stage) == (_NO_DELTA, Stage.WRITING)
     assert "whether the query has state" in {one.question for one in found.not_assessed}
@@ -136,7 +136,7 @@ def test_a_run_that_shows_no_state_leaves_no_doubt(tmp_path: Path) -> None:
     with segment.open("a") as record:
         record.write(json.dumps({**progress, "sources": []}) + "\n")
     found = diagnosed(location)
-    assert found.restart.otherwise is None
+    assert found.restart.alternative is None
     assert "whether the query has state" not in {one.question for one in found.not_assessed}
     first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
     assert first.startswith("safe: ")

@@ -25,7 +25,7 @@ def told(*arguments):
     return opened(*arguments)
 fs.DeltaStorageHandler.open_input_file = told
 from holdfast.examples.sensors import reconcile
-print(reconcile._read(Path(sys.argv[1]), ["id"]).num_rows)
+print(reconcile._read_table(Path(sys.argv[1]), ["id"]).num_rows)
 """
 
 

@@ -135,7 +135,7 @@ def test_a_partition_that_cannot_be_listed_is_counted_as_such(tmp_path: Path) ->
 def test_what_can_be_restored_is_not_known_without_a_log(location: Path, log: str) -> None:
     (location / log).chmod(LOCKED)
     (operator,) = seen(location).operators
-    assert operator.restorable == Unknown(reason=forbidden(log).told)
+    assert operator.restorable == Unknown(reason=forbidden(log).description)
 
 
 def test_a_link_to_itself_costs_no_more_than_itself(location: Path) -> None:

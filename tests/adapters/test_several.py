@@ -24,7 +24,7 @@ from holdfast.storage.reader import ReadResult
 
 
 def rows(folder: Path, told: OnProgress = ignore_progress) -> Checkpoints:
-    found = ops.inspect(str(folder), storage={}, event_log=None, now_ms=NOW_MS, told=told)
+    found = ops.inspect(str(folder), storage={}, event_log=None, now_ms=NOW_MS, on_progress=told)
     assert isinstance(found, Checkpoints)
     return found
 
@@ -57,7 +57,7 @@ def test_how_far_it_is_goes_up_to_all_of_it(tmp_path: Path) -> None:
         storage={},
         event_log=None,
         now_ms=NOW_MS,
-        told=lambda *so_far: alone.append(so_far),
+        on_progress=lambda *so_far: alone.append(so_far),
     )
     assert told == sorted(told)
     listed, share = told[-1]

@@ -68,18 +68,18 @@ def _require_worst(location: Path) -> Diagnosis:
     by_version = {how.spark: judged.diagnose_worst(seen, [how], around) for how in starts}
     found = judged.diagnose_worst(seen, starts, around)
     assert found.judgement is max((one.judgement for one in by_version.values()), key=_RANKS.index)
-    assert bool(found.others) is bool(found.sparks)
+    assert bool(found.others) is bool(found.spark_versions)
     outcomes = (found, *found.others)
     failing = {spark for spark, one in by_version.items() if one.restart.error is not None}
     if not found.others:
         assert failing in (set(), set(by_version))
         return found
-    assert sorted(v for one in outcomes for v in one.sparks) == sorted(by_version)
+    assert sorted(v for one in outcomes for v in one.spark_versions) == sorted(by_version)
     for one in outcomes:
-        assert {by_version[v].judgement for v in one.sparks} == {one.judgement}
-        assert {v in failing for v in one.sparks} == {one.restart.error is not None}
+        assert {by_version[v].judgement for v in one.spark_versions} == {one.judgement}
+        assert {v in failing for v in one.spark_versions} == {one.restart.error is not None}
     first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
-    assert f" with Spark {versions.format_versions(found.sparks)}: " in first
+    assert f" with Spark {versions.format_versions(found.spark_versions)}: " in first
     return found
 
 
@@ -102,7 +102,7 @@ def _not_begun(folder: Path) -> Path:
 
 def test_a_start_that_only_some_versions_refuse(tmp_path: Path) -> None:
     found = _require_worst(_not_begun(tmp_path))
-    assert found.sparks == (SparkVersion(4, 1), SparkVersion(4, 2), SparkVersion(4, 3))
+    assert found.spark_versions == (SparkVersion(4, 1), SparkVersion(4, 2), SparkVersion(4, 3))
     lines = ["".join(part.text for part in line) for line in diagnosis.to_lines(found)]
     assert lines[0].startswith("unsafe with Spark 4.1 or later: a start fails before anything")
     assert lines[1].startswith("undefined with Spark 3.5 to 4.0: ")
@@ -118,9 +118,9 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
         entry.write_text(entry.read_text().replace('"conf":{', own))
     found = _require_worst(location)
     assert (
-        versions.format_versions(found.sparks) == "3.5 to 4.0"
+        versions.format_versions(found.spark_versions) == "3.5 to 4.0"
     )  # 4.1 has a bug of its own as well
-    assert found.restart.starting.chosen == "the worst of 3.5 or later, which may start it"
+    assert found.restart.starting.chosen_because == "the worst of 3.5 or later, which may start it"
 
 
 def test_inspect_names_the_versions_that_fail(tmp_path: Path) -> None:
@@ -140,4 +140,4 @@ def test_programs_get_every_outcome(tmp_path: Path) -> None:
 
 def test_a_version_that_is_known_leaves_no_doubt(tmp_path: Path) -> None:
     found = diagnosed(_not_begun(tmp_path), spark=SparkVersion(4, 0))
-    assert (found.sparks, found.others) == ((), ())
+    assert (found.spark_versions, found.others) == ((), ())

@@ -166,19 +166,31 @@ CONTINUOUS: dict[str, tuple[EndOffsets, EndOffsets]] = {
     "a text": ({"0": "abc"}, {"0": "abc"}),
 }
 BROKEN: dict[str, tuple[EndOffsets, EndOffsets, str]] = {
-    "rows would be lost": ({"0": 5}, {"0": 6}, "source `0` ended at `5`, found `6`"),
-    "rows would be written twice": ({"0": 5}, {"0": 4}, "source `0` ended at `5`, found `4`"),
+    "rows would be lost": (
+        {"0": 5},
+        {"0": 6},
+        "source `0` ended at `5`, but the offset log has `6`",
+    ),
+    "rows would be written twice": (
+        {"0": 5},
+        {"0": 4},
+        "source `0` ended at `5`, but the offset log has `4`",
+    ),
     "one source of two": ({"0": 5, "1": 9}, {"0": 5, "1": 8}, "source `1` ended at `9`"),
     "one partition of two": (
         {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5, "1": 8}}},
-        'ended at `{"t":{"0":5,"1":7}}`, found `{"t":{"0":5,"1":8}}`',
+        'ended at `{"t":{"0":5,"1":7}}`, but the offset log has `{"t":{"0":5,"1":8}}`',
     ),
     "a partition that is gone": (
-        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5}}}, 'found `{"t":{"0":5}}`',
+        {"0": {"t": {"0": 5, "1": 7}}}, {"0": {"t": {"0": 5}}}, 'has `{"t":{"0":5}}`',
     ),
-    "an offset that is gone": ({"0": 5}, {}, "ended at `5`, found `-`"),
-    "an offset that came": ({}, {"0": 5}, "ended at `-`, found `5`"),
-    "a source of another name": ({"a": 5}, {"b": 5}, "source `a` ended at `5`, found `-`"),
+    "an offset that is gone": ({"0": 5}, {}, "ended at `5`, but the offset log has `-`"),
+    "an offset that came": ({}, {"0": 5}, "ended at `-`, but the offset log has `5`"),
+    "a source of another name": (
+        {"a": 5},
+        {"b": 5},
+        "source `a` ended at `5`, but the offset log has `-`",
+    ),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ _JOB = Job(
     trigger=AvailableNow(),
     output_mode=OutputMode.APPEND,
     settings={},
-    declared=DeclarationSite(file="orders.py", line=1),
+    declared_at=DeclarationSite(file="orders.py", line=1),
 )
 _IN_A_WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):

@@ -17,6 +17,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, RuleInput, Severity
 from holdfast.model.fingerprint import (
     NOT_IDENTIFIED,
+    NOT_RECORDED,
     Fingerprint,
     KafkaIdentity,
     PlanSource,
@@ -143,7 +144,7 @@ def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tu
             next=dict.fromkeys(both, end),
             identity=now,
         ),
-        asked={},
+        start_settings={},
         landing={},
     )
     whole = RuleInput(evidence=seen, restart=restart.predict(seen, how), surroundings=around)
@@ -172,7 +173,7 @@ def test_a_checkpoint_alone(now: KafkaIdentity, end: int, expected: Told, tmp_pa
 
 def test_what_is_not_known_of_either_side_is_told(tmp_path: Path) -> None:
     for name, plan, now, reason in (
-        ("no record", None, HERE, "no run record holds the plan of the query"),
+        ("no record", None, HERE, NOT_RECORDED.reason),
         ("no ids", of(replace(SOURCE, identity=NOT_IDENTIFIED)), HERE, NOT_IDENTIFIED.reason),
         ("no answer", PLAN, NOT_ASKED, NOT_ASKED.reason),
     ):

@@ -80,4 +80,4 @@ def test_what_is_damaged_says_why(data: bytes, reason: str) -> None:
     ],
 )
 def test_a_lease_runs_out_after_its_ttl(*, now_ms: int, released: bool, expired: bool) -> None:
-    assert replace(LEASE, released=released).expired(now_ms) is expired
+    assert replace(LEASE, released=released).is_expired(now_ms) is expired

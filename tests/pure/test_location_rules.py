@@ -31,7 +31,7 @@ def job(name: str, line: int = 1) -> Job:
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=DeclarationSite(file="jobs.py", line=line),
+        declared_at=DeclarationSite(file="jobs.py", line=line),
     )
 
 

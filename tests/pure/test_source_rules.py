@@ -29,7 +29,7 @@ NOTHING = Surroundings(
     same_query=(),
     delta={},
     kafka=Unknown(reason="not asked"),
-    asked={},
+    start_settings={},
 )
 WHOLE = {"0": (0, 50), "1": (0, 50)}
 
@@ -79,7 +79,7 @@ def test_a_pending_batch_reads_from_its_start(tmp_path: Path) -> None:
 
 def log(entries: list[tuple[int, int]], compacts: list[int]) -> SourceLog:
     return SourceLog(
-        of_files=True,
+        is_file_log=True,
         entries=tuple(Span(first=first, last=last) for first, last in entries),
         compacts=tuple(Span(first=one, last=one) for one in compacts),
         damaged=(),

@@ -51,11 +51,11 @@ _STATE_AGAIN = f"{_REMEDIES}::test_the_last_batch_writes_its_state_again"
 # Puts back what was there before: what a start does with it is what it did before.
 AS_IT_WAS = "the state from before"
 FOLLOWED = {
-    "to begin from nothing, delete": _BEGIN,
+    "to start from scratch, delete": _BEGIN,
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,
-    "put back every table that the query writes": _BACK,
+    "put back a copy of every table that the query writes": _BACK,
     "or, if it cannot be had, …; then remove": _BACK,
     "if not, …; then put away": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",

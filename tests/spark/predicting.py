@@ -100,8 +100,8 @@ def compared(bases: Bases, case: Case) -> Compared:
     expected = _rows(folder, predicted) if not query.stateful else None
     observed = start(bases.spark, query, folder)
     found = tuple(_differences(predicted, observed, unread=unread, expected=expected))
-    if found and predicted.otherwise is not None:
-        other = predicted.otherwise.restart
+    if found and predicted.alternative is not None:
+        other = predicted.alternative.restart
         expected = _rows(folder, other) if not query.stateful else None
         found = tuple(_differences(other, observed, unread=unread, expected=expected))
     return Compared(predicted=predicted, observed=observed, differences=found)

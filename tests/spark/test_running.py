@@ -429,7 +429,7 @@ def test_several_outputs_with_the_users_own_function(place: Place) -> None:
     seen: list[tuple[int, int]] = []
     own = sinks.foreach_batch(lambda rows, batch: seen.append((batch, rows.count())))
     declared = place.pipeline(place.append(), own)
-    assert not declared.jobs[0].proven
+    assert not declared.jobs[0].is_proven
     place.land("a.json", 0, 10)
     place.run(declared)
     assert seen == [(0, 10)]
@@ -516,7 +516,7 @@ def test_an_error_is_that_of_the_job_whose_function_has_it(
 
 def test_a_missing_landing_directory(place: Place) -> None:
     (place.home / "landing").rmdir()
-    with pytest.raises(SourceUnavailable, match="found no such directory"):
+    with pytest.raises(SourceUnavailable, match="does not exist"):
         place.run(place.pipeline())
 
 
@@ -556,7 +556,7 @@ def test_an_unreachable_broker(place: Place) -> None:
     declared = Pipeline("test", checkpoints=str(place.home / "checkpoints"))
     reads = sources.kafka("127.0.0.1:1", "topic")
     declared.job("job", reads=reads, writes=place.append())(lambda rows: rows)
-    with pytest.raises(SourceUnavailable, match=r"a Kafka broker at `127\.0\.0\.1:1`"):
+    with pytest.raises(SourceUnavailable, match=r"no Kafka broker answers at `127\.0\.0\.1:1`"):
         place.run(declared)
 
 

@@ -116,8 +116,8 @@ def test_an_event_log_is_not_for_a_folder_of_checkpoints(tmp_path: Path) -> None
     done = holdfast("inspect", str(tmp_path), "--event-log", "/nope")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "OPTION_INVALID: expected one checkpoint with `--event-log`, found a folder of 2",
-        f"hint: look at one of them: `holdfast inspect {tmp_path}/a --event-log /nope`",
+        f"OPTION_INVALID: `--event-log` needs one checkpoint, but `{tmp_path}` contains 2",
+        f"hint: show one checkpoint: `holdfast inspect {tmp_path}/a --event-log /nope`",
     ]
 
 
@@ -140,8 +140,8 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path, form: str) -> None:
     command = f"{sys.executable} -m holdfast inspect {location} {form} > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines() == [
-        "REPORT_UNWRITTEN: expected to write the report to stdout, found: No space left on device",
-        "hint: make room there, or send it to another place",
+        "REPORT_UNWRITTEN: cannot write the output to stdout: No space left on device",
+        "hint: free some space, or redirect the output to a different place",
     ]
     assert done.returncode == 3
 

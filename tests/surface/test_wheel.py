@@ -77,9 +77,9 @@ def test_a_ledger_that_needs_an_extra_is_not_assessed_and_not_safe(
     assert "pip install 'holdfast[postgres]'" in " ".join(done.stdout.split())
 
 
-_SPARK = ("SPARK_MISSING: cannot go on: `pyspark` is not installed", "holdfast[spark]")
-_PSYCOPG = ("EXTRA_MISSING: cannot go on: `psycopg` is not installed", "holdfast[postgres]")
-_DEMO = ("SPARK_MISSING: cannot go on: `pyspark`,", "holdfast[spark,postgres]")
+_SPARK = ("SPARK_MISSING: `pyspark` is not installed", "holdfast[spark]")
+_PSYCOPG = ("EXTRA_MISSING: `psycopg` is not installed", "holdfast[postgres]")
+_DEMO = ("SPARK_MISSING: `pyspark`,", "holdfast[spark,postgres]")
 
 
 @pytest.mark.parametrize(

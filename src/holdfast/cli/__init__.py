@@ -1,6 +1,6 @@
-"""The command line: one file per command, no logic. stdout is data, stderr is talk.
+"""The command line: one file per command, no logic. stdout is for data, stderr for messages.
 
-main.py      find the command; turn errors into one sentence and a hint
+main.py      load the command; print an error as one sentence and a hint
 options.py   options that several commands share
 bar.py       a progress bar on stderr
 run.py       `holdfast run`

@@ -1,4 +1,4 @@
-"""A bar on a terminal's stderr while a large checkpoint is listed."""
+"""A progress bar on stderr, shown on a terminal while a large checkpoint is listed."""
 
 import sys
 import time
@@ -15,23 +15,23 @@ _WIDTH = 30
 
 
 class ProgressBar:
-    """Shown where listing takes longer than a second; gone when it ends."""
+    """A bar that appears if listing takes longer than a second, and disappears at the end."""
 
     def __init__(self) -> None:
-        self._paints = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty()
         self._next = time.monotonic() + _AFTER_S
         self._shown = False
 
     def __enter__(self) -> "OnProgress":
-        return self._told
+        return self._draw
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
             click.echo("\r\033[K", err=True, nl=False)
 
-    def _told(self, files: int, share: float) -> None:
+    def _draw(self, files: int, share: float) -> None:
         now = time.monotonic()
-        if self._paints and now >= self._next:
+        if self._on_terminal and now >= self._next:
             self._next, self._shown = now + _EVERY_S, True
             full = round(share * _WIDTH)
             bar = "█" * full + "░" * (_WIDTH - full)

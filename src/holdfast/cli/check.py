@@ -1,4 +1,4 @@
-"""`holdfast check`: may the new code start from the old checkpoint?"""
+"""`holdfast check`: may the new code start from the existing checkpoint?"""
 
 import json
 
@@ -18,7 +18,7 @@ from holdfast.run.session import build
 @options.settings
 @options.debug_spark
 @click.pass_context
-def check(  # noqa: PLR0913  one parameter an option
+def check(  # noqa: PLR0913  one parameter per option
     context: click.Context,
     target: str,
     jobs: tuple[str, ...],
@@ -28,19 +28,21 @@ def check(  # noqa: PLR0913  one parameter an option
     given: tuple[str, ...],
     debug: bool,
 ) -> None:
-    """Say whether each job of a pipeline may start from its checkpoint. Starts and writes nothing.
+    """Check whether each job may start from its checkpoint.
 
     Builds the query of each job, and compares it with the checkpoint and with the query that last
-    ran. Ends with 0 if every start is safe, with 1 if a change needs a decision, and with 3 if
-    something cannot be read.
-    """
-    from holdfast.report import check as shown  # the command is to start fast
+    ran. Starts no query and writes nothing.
 
-    found = ops.check(
+    Exits with 0 if every start is safe, 1 if a change needs a decision, and 3 if something cannot
+    be read.
+    """
+    from holdfast.report import check as report  # imported late, so that the command starts fast
+
+    checks = ops.check(
         ops.load(target), jobs, master=master, given=build.parse_settings(given), debug=debug
     )
     if as_json:
-        options.write(json.dumps(shown.to_json(found), indent=2, ensure_ascii=False) + "\n")
+        options.write(json.dumps(report.to_json(checks), indent=2, ensure_ascii=False) + "\n")
     else:
-        options.write_lines(shown.to_lines(found))
-    context.exit(0 if shown.find_worst(found) is Judgement.SAFE else 1)
+        options.write_lines(report.to_lines(checks))
+    context.exit(0 if report.find_worst(checks) is Judgement.SAFE else 1)

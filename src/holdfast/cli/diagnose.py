@@ -1,4 +1,4 @@
-"""`holdfast diagnose`: what will a restart do, and what speaks against it?"""
+"""`holdfast diagnose`: what will a restart do, and is it safe?"""
 
 import json
 import re
@@ -23,20 +23,33 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
 @click.option(
     "--spark",
     metavar="VERSION",
-    help=f"The Spark that will start it, {versions.PREDICTED}; else as it ran.",
+    help=f"Spark version of the restart, {versions.PREDICTED}."
+    " Default: the version that wrote the checkpoint.",
 )
 @click.option(
-    "--async-progress", "asynchronous", is_flag=True, help="It starts with asynchronous tracking."
+    "--async-progress",
+    "asynchronous",
+    is_flag=True,
+    help="The query restarts with asynchronous progress tracking.",
 )
 @click.option(
-    "--set", "given", multiple=True, metavar="KEY=VALUE", help="A setting that it starts with."
+    "--set",
+    "given",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A Spark setting of the restart; may be repeated.",
 )
-@click.option("--kafka", default="", metavar="SERVERS", help="Ask this cluster what it still has.")
+@click.option(
+    "--kafka",
+    default="",
+    metavar="SERVERS",
+    help="Bootstrap servers of the Kafka cluster, to check which offsets it still has.",
+)
 @options.event_log
 @options.storage
 @options.debug
 @click.pass_context
-def diagnose(  # noqa: PLR0913  one parameter an option
+def diagnose(  # noqa: PLR0913  one parameter per option
     context: click.Context,
     location: str,
     *,
@@ -49,41 +62,45 @@ def diagnose(  # noqa: PLR0913  one parameter an option
     storage: tuple[str, ...],
     debug: bool,  # noqa: ARG001  the entry point reads it
 ) -> None:
-    """Say what a restart will do with a checkpoint, and what speaks against it. Changes nothing.
+    """Show what a restart will do, and whether it is safe.
 
-    Ends with 0 if a start is safe, with 1 if a finding needs a decision, with 2 if there is no
-    checkpoint, and with 3 if it cannot be read.
+    Reads a checkpoint and changes nothing.
+
+    Exits with 0 if a restart is safe, 1 if a finding needs a decision, 2 if there is no checkpoint,
+    and 3 if the checkpoint cannot be read.
     """
-    with ProgressBar() as told:
-        found = ops.diagnose(
+    with ProgressBar() as on_progress:
+        diagnosis = ops.diagnose(
             location,
             storage=options.parse_pairs(storage, "--storage"),
             event_log=event_log,
             spark=_parse_version(spark),
             asynchronous=asynchronous,
-            asked=options.parse_pairs(given, "--set"),
+            settings=options.parse_pairs(given, "--set"),
             kafka=kafka,
             now_ms=round(time.time() * 1000),
-            told=told,
+            on_progress=on_progress,
         )
-    from holdfast.report import diagnosis  # the command is to start fast
+    from holdfast.report import (
+        diagnosis as report,
+    )  # imported late, so that the command starts fast
 
     if as_json:
-        text = json.dumps(diagnosis.to_json(found), indent=2, ensure_ascii=False)
+        text = json.dumps(report.to_json(diagnosis), indent=2, ensure_ascii=False)
         options.write(text + "\n")
     else:
-        options.write_lines(diagnosis.to_lines(found))
-    context.exit(0 if found.judgement is Judgement.SAFE else 1)
+        options.write_lines(report.to_lines(diagnosis))
+    context.exit(0 if diagnosis.judgement is Judgement.SAFE else 1)
 
 
-def _parse_version(told: str | None) -> SparkVersion | None:
-    if told is None:
+def _parse_version(text: str | None) -> SparkVersion | None:
+    if text is None:
         return None
-    found = _VERSION.fullmatch(told)
-    version = SparkVersion(int(found[1]), int(found[2])) if found else None
+    match = _VERSION.fullmatch(text)
+    version = SparkVersion(int(match[1]), int(match[2])) if match else None
     if version is None or not versions.PREDICTED_SINCE <= version <= versions.NEWEST:
         raise OptionInvalid(
-            f"expected a version from {versions.PREDICTED}, found `--spark {told}`",
-            hint="write it as in `--spark 4.1`",
+            f"`--spark {text}` is not supported: use a version from {versions.PREDICTED}",
+            hint="write the version as in `--spark 4.1`",
         )
     return version

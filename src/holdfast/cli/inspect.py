@@ -18,19 +18,23 @@ from holdfast.model.json import Json
 @click.command()
 @options.location
 @options.as_json
-@click.option("--markdown", "as_markdown", is_flag=True, help="A page for an incident ticket.")
-@click.option("--html", "as_html", is_flag=True, help="One HTML file with charts.")
+@click.option(
+    "--markdown", "as_markdown", is_flag=True, help="Print Markdown, for an incident ticket."
+)
+@click.option("--html", "as_html", is_flag=True, help="Print one HTML page with charts.")
 @click.option(
     "--batch",
     type=options.WholeNumber(0, several="--compare A:B"),
     metavar="N",
-    help="What batch N consumed.",
+    help="Show what batch N consumed.",
 )
-@click.option("--compare", metavar="A:B", help="What lies between the batches A and B.")
+@click.option(
+    "--compare", metavar="A:B", help="Show what was consumed after batch A, up to batch B."
+)
 @options.event_log
 @options.storage
 @options.debug
-def inspect(  # noqa: PLR0913  one parameter an option
+def inspect(  # noqa: PLR0913  one parameter per option
     location: str,
     *,
     as_json: bool,
@@ -42,10 +46,12 @@ def inspect(  # noqa: PLR0913  one parameter an option
     storage: tuple[str, ...],
     debug: bool,  # noqa: ARG001  the entry point reads it
 ) -> None:
-    """Show what is in a checkpoint: nine facts, each with where it was read. Changes nothing.
+    """Show what is in a checkpoint.
 
-    LOCATION is a checkpoint, or a folder that checkpoints lie in: a path, or a URL with file, s3,
-    s3a, gs, abfss or hdfs.
+    Prints nine facts, each with the place it was read from. Changes nothing.
+
+    LOCATION is a checkpoint or a folder that contains checkpoints: a path, or a URL with the scheme
+    file, s3, s3a, gs, abfss or hdfs.
     """
     form = _choose_form({"json": as_json, "markdown": as_markdown, "html": as_html})
     given = options.parse_pairs(storage, "--storage")
@@ -56,28 +62,28 @@ def inspect(  # noqa: PLR0913  one parameter an option
         )
         _show_detail(detail, location, form, compared=after is not None)
         return
-    with ProgressBar() as told:
-        found = ops.inspect(
+    with ProgressBar() as on_progress:
+        evidence = ops.inspect(
             location,
             storage=given,
             event_log=event_log,
             now_ms=round(time.time() * 1000),
-            told=told,
+            on_progress=on_progress,
         )
-    if isinstance(found, Evidence):
-        _show(found, form)
+    if isinstance(evidence, Evidence):
+        _show(evidence, form)
     else:
-        _show_rows(found, location, form)
+        _show_rows(evidence, location, form)
 
 
-def _choose_form(asked: Mapping[str, bool]) -> str | None:
-    chosen = [name for name, wanted in asked.items() if wanted]
-    if len(chosen) > 1:
+def _choose_form(flags: Mapping[str, bool]) -> str | None:
+    forms = [name for name, is_set in flags.items() if is_set]
+    if len(forms) > 1:
         raise OptionInvalid(
-            f"expected one form, found {' and '.join(f'`--{name}`' for name in chosen)}",
-            hint=f"run it once for each, with `--{chosen[0]}` first",
+            f"{' and '.join(f'`--{name}`' for name in forms)} cannot be used together",
+            hint=f"run the command once per form, first with `--{forms[0]}`",
         )
-    return chosen[0] if chosen else None
+    return forms[0] if forms else None
 
 
 def _parse_range(batch: int | None, compare: str | None) -> tuple[int | None, int]:
@@ -86,42 +92,43 @@ def _parse_range(batch: int | None, compare: str | None) -> tuple[int | None, in
     return options.parse_two_batches("--compare", compare, batch, "A:B")
 
 
-def _show(found: Evidence, form: str | None) -> None:
-    # Each report is loaded only where it is shown: the command is to start fast.
+def _show(evidence: Evidence, form: str | None) -> None:
+    # Only the report that is printed is imported, so that the command starts fast.
     if form == "json":
         from holdfast.report import document
 
-        _write_json(document.to_json(found))
+        _write_json(document.to_json(evidence))
     elif form == "markdown":
         from holdfast.report import markdown
 
-        options.write(markdown.render(found))
+        options.write(markdown.render(evidence))
     elif form == "html":
         from holdfast.report.html import page
 
-        options.write(page.render(found))
+        options.write(page.render(evidence))
     else:
         from holdfast.report.terminal import text
 
-        options.write_lines(text.to_lines(found))
+        options.write_lines(text.to_lines(evidence))
 
 
-def _show_rows(found: Checkpoints, location: str, form: str | None) -> None:
+def _show_rows(checkpoints: Checkpoints, location: str, form: str | None) -> None:
     from holdfast.report import listing
     from holdfast.storage import urls
 
     base = urls.to_canonical(location)
     if form == "json":
-        _write_json(listing.to_json(found, base))
+        _write_json(listing.to_json(checkpoints, base))
     elif form == "markdown":
-        options.write(listing.to_markdown(found, base) + "\n")
+        options.write(listing.to_markdown(checkpoints, base) + "\n")
     elif form == "html":
-        instead = shlex.join(["holdfast", "inspect", "--html", found.rows[0].location])
-        raise _make_form_error(
-            "text, `--json` or `--markdown` for a folder of checkpoints", form, instead
+        command = shlex.join(["holdfast", "inspect", "--html", checkpoints.rows[0].location])
+        raise OptionInvalid(
+            "`--html` cannot show a folder of checkpoints; text, `--json` and `--markdown` can",
+            hint=f"show one checkpoint: `{command}`",
         )
     else:
-        options.write_lines(listing.to_lines(found, base))
+        options.write_lines(listing.to_lines(checkpoints, base))
 
 
 def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compared: bool) -> None:
@@ -133,15 +140,12 @@ def _show_detail(detail: BatchDetail, location: str, form: str | None, *, compar
     elif form is None:
         options.write_lines(batches.to_lines(detail, compared=compared))
     else:
-        instead = shlex.join(["holdfast", "inspect", f"--{form}", location])
-        raise _make_form_error("text or `--json` for one batch, or two", form, instead)
+        command = shlex.join(["holdfast", "inspect", f"--{form}", location])
+        raise OptionInvalid(
+            f"`--{form}` cannot show single batches; text and `--json` can",
+            hint=f"show the whole checkpoint: `{command}`",
+        )
 
 
-def _make_form_error(expected: str, form: str, instead: str) -> OptionInvalid:
-    return OptionInvalid(
-        f"expected {expected}, found `--{form}`", hint=f"see the whole: `{instead}`"
-    )
-
-
-def _write_json(shown: Json) -> None:
-    options.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+def _write_json(document: Json) -> None:
+    options.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

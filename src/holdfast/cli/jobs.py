@@ -35,18 +35,21 @@ from holdfast.storage import urls
 @options.target
 @options.as_json
 def jobs(target: str, *, as_json: bool) -> None:
-    """List the jobs of a pipeline: what each reads and writes, and where its checkpoint is."""
+    """List the jobs of a pipeline.
+
+    Shows what each job reads and writes, and where its checkpoint is.
+    """
     pipeline = ops.load(target)
     if as_json:
-        listed = redact.value({"pipeline": pipeline.name, "jobs": _to_json(pipeline)})
-        options.write(json.dumps(listed, indent=2) + "\n")
+        document = redact.value({"pipeline": pipeline.name, "jobs": _to_json(pipeline)})
+        options.write(json.dumps(document, indent=2) + "\n")
     else:
         options.write("".join(f"{redact.for_display(line)}\n" for line in _format_lines(pipeline)))
 
 
 def _format_lines(pipeline: Pipeline) -> Iterator[str]:
     for job in pipeline.jobs:
-        yield f"{job.name}  ({job.declared})"
+        yield f"{job.name}  ({job.declared_at})"
         yield f"  reads       {'; '.join(_describe_source(source) for source in job.reads)}"
         yield f"  writes      {'; '.join(_describe_output(output) for output in job.writes)}"
         yield f"  checkpoint  {_find_location(pipeline, job)}"
@@ -56,11 +59,11 @@ def _to_json(pipeline: Pipeline) -> list[Json]:
     return [
         {
             "name": job.name,
-            "declared": str(job.declared),
+            "declared": str(job.declared_at),
             "reads": [_describe_source(source) for source in job.reads],
             "writes": [_describe_output(output) for output in job.writes],
             "checkpoint": _find_location(pipeline, job),
-            "proven": job.proven,
+            "proven": job.is_proven,
         }
         for job in pipeline.jobs
     ]

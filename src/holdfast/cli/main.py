@@ -1,4 +1,4 @@
-"""The `holdfast` command: finds the subcommand, and turns errors into one sentence and a hint."""
+"""The `holdfast` command: load the subcommand; print an error as one sentence and a hint."""
 
 import gc
 import importlib
@@ -25,23 +25,23 @@ _COMMANDS = {
 }
 
 
-# Python looks for garbage every 700 new objects, which is a tenth of the time that a start takes.
+# Python's default, every 700 new objects, spends a tenth of the start-up time on collections.
 gc.set_threshold(50_000)
 
 
 class _Commands(click.Group):
-    """Imports a subcommand only when it is asked for, so that each starts fast."""
+    """A group that imports a subcommand only when it runs, so that each command starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names, in the order a newcomer needs them."""
+        """Return the names in the order in which a newcomer needs them."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The subcommand of a name."""
+        """Return the subcommand with this name, or None."""
         if cmd_name not in _COMMANDS:
             return None
-        found = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
-        return found if isinstance(found, click.Command) else None
+        command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        return command if isinstance(command, click.Command) else None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,7 +51,7 @@ def holdfast() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit with its code."""
+    """Run the command and exit with its exit code."""
     _reopen_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -65,19 +65,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _report_error(error.code, error.message, error.hint)
         code = error.exit_code
     except click.ClickException as error:
-        said_by_click = io.StringIO()
-        error.show(said_by_click)
-        click.echo(_hide_secrets(said_by_click.getvalue()), err=True, nl=False)
+        message = io.StringIO()
+        error.show(message)
+        click.echo(_hide_secrets(message.getvalue()), err=True, nl=False)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except Exception as error:  # the last resort of a command is one sentence, too
+    except Exception as error:  # even an unexpected error is printed as one sentence
         if debug:
             raise
-        said = str(error).strip().splitlines()
-        reason = said[0] if said else type(error).__name__
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
         _report_error(
-            "UNEXPECTED", f"{type(error).__name__}: {reason}", "see it whole with `--debug`"
+            "UNEXPECTED",
+            f"{type(error).__name__}: {reason}",
+            "run the command again with `--debug` for the stack trace",
         )
         code = 70
     sys.stdout.flush()
@@ -95,9 +97,9 @@ def _run(given: list[str]) -> object:
 
 
 def _reopen_closed_streams() -> None:
-    """Where stdout or stderr is closed (`>&-`), what is written goes nowhere.
+    """Open `/dev/null` as stdout or stderr if the stream is closed (`>&-`).
 
-    Otherwise the next file that is opened would get their number.
+    Otherwise the next file to be opened would get the number of the stream, and its output.
     """
     for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
@@ -106,26 +108,25 @@ def _reopen_closed_streams() -> None:
 
 
 def _report_error(code: str, message: str, hint: str) -> None:
-    from holdfast.cli.options import shows_colour  # a command is to start fast
+    from holdfast.cli.options import shows_colour  # imported late, so that commands start fast
 
-    paint = shows_colour(sys.stderr)
-    click.echo(click.style(code, fg="red", bold=True) if paint else code, err=True, nl=False)
+    colour = shows_colour(sys.stderr)
+    click.echo(click.style(code, fg="red", bold=True) if colour else code, err=True, nl=False)
     click.echo(f": {_hide_secrets(message)}", err=True)
     click.echo(f"hint: {_hide_secrets(hint)}", err=True)
 
 
 def _write_trace(
-    kind: type[BaseException], error: BaseException, where: TracebackType | None
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """The whole stack trace; a location or an option in it may hold a key."""
+    """Print the stack trace without secrets: a location or an option in it may contain a key."""
     import traceback
 
-    click.echo(_hide_secrets("".join(traceback.format_exception(kind, error, where))), err=True)
+    click.echo(_hide_secrets("".join(traceback.format_exception(kind, error, trace))), err=True)
 
 
-def _hide_secrets(said: str) -> str:
-    # Loaded only where something is wrong: a command is to start fast.
-    from holdfast.report import redact
+def _hide_secrets(text: str) -> str:
+    from holdfast.report import redact  # imported only after an error, so that commands start fast
 
-    # Whole first: a private key has several lines.
-    return "\n".join(redact.for_display(line) for line in redact.text(said).split("\n"))
+    # The whole text before its lines: a private key spans several lines.
+    return "\n".join(redact.for_display(line) for line in redact.text(text).split("\n"))

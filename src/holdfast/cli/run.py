@@ -11,7 +11,7 @@ from holdfast.run.session import build
 @click.command()
 @options.target
 @options.jobs
-@click.option("--once", is_flag=True, help="Process what is there now, then end.")
+@click.option("--once", is_flag=True, help="Process the data that is available now, then stop.")
 @options.master
 @options.settings
 @click.option(
@@ -22,9 +22,13 @@ from holdfast.run.session import build
     metavar="SECONDS",
     help="How long a batch may take to finish after SIGTERM or SIGINT.",
 )
-@click.option("--dev", is_flag=True, help="Allow a checkpoint base on storage that does not last.")
+@click.option("--dev", is_flag=True, help="Allow a checkpoint base on temporary storage.")
 @click.option(
-    "--accept", "accepted", multiple=True, metavar="CODE", help="Start in spite of this code."
+    "--accept",
+    "accepted",
+    multiple=True,
+    metavar="CODE",
+    help="Start despite this finding or error; may be repeated.",
 )
 @click.option(
     "--lease",
@@ -33,10 +37,10 @@ from holdfast.run.session import build
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a driver that is not heard of keeps others out.",
+    help="How long a silent driver keeps its lease.",
 )
 @options.debug_spark
-def run(  # noqa: PLR0913  one parameter an option
+def run(  # noqa: PLR0913  one parameter per option
     target: str,
     jobs: tuple[str, ...],
     *,
@@ -49,7 +53,9 @@ def run(  # noqa: PLR0913  one parameter an option
     lease_seconds: float,
     debug: bool,
 ) -> None:
-    """Run the jobs of a pipeline, each on its own checkpoint, each sink exactly once.
+    """Run the jobs of a pipeline.
+
+    Each job has its own checkpoint, and writes each batch to its sinks exactly once.
 
     MODULE is a Python module or file that declares a Pipeline.
     """

@@ -1,4 +1,4 @@
-"""`holdfast state`: the rows of a stateful operator."""
+"""`holdfast state`: rows of a stateful operator."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from holdfast.report import redact
 from holdfast.report.terminal import table
 from holdfast.report.terminal.text import Line, Part, Style
 
-# One less than Spark's own: it is asked for one row more, which tells whether there are any.
+# One less than Spark's own maximum: one more row is read, to know whether there are more.
 MOST_ROWS = (1 << 31) - 2
 
 
@@ -27,27 +27,27 @@ MOST_ROWS = (1 << 31) - 2
     default=0,
     show_default=True,
     metavar="N",
-    help="The number of the stateful operator.",
+    help="Number of the stateful operator.",
 )
 @click.option(
     "--batch",
     type=options.WholeNumber(0, several="--changes FROM:TO"),
     metavar="N",
-    help="The state after batch N; the last committed one if not said.",
+    help="Show the state after batch N. Default: the last committed batch.",
 )
-@click.option("--changes", metavar="FROM:TO", help="What the batches FROM to TO have changed.")
+@click.option("--changes", metavar="FROM:TO", help="Show what batches FROM to TO changed.")
 @click.option(
     "--limit",
     type=options.WholeNumber(1, most=MOST_ROWS),
     default=20,
     show_default=True,
     metavar="N",
-    help="At most N rows, of each part of the state.",
+    help="At most N rows from each part of the state.",
 )
 @options.as_json
 @options.storage
 @options.debug_spark
-def state(  # noqa: PLR0913  one parameter an option
+def state(  # noqa: PLR0913  one parameter per option
     location: str,
     *,
     operator: int,
@@ -58,13 +58,14 @@ def state(  # noqa: PLR0913  one parameter an option
     storage: tuple[str, ...],
     debug: bool,
 ) -> None:
-    """Show rows of the state of a checkpoint, through Spark, from a copy. Changes nothing.
+    """Show rows of the state of a query.
 
-    This one needs Spark 4.0 or later and Java, and copies the state of the operator first.
+    Copies the state of the operator and reads the copy with Spark. Changes nothing. Needs Java and
+    Spark 4.0 or later.
     """
-    # Ended in any way, it takes its copy of the state along.
+    # SIGTERM must also delete the copy of the state.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shown = ops.read_state(
+    report = ops.read_state(
         location,
         storage=options.parse_pairs(storage, "--storage"),
         operator=operator,
@@ -74,23 +75,23 @@ def state(  # noqa: PLR0913  one parameter an option
         debug=debug,
     )
     if as_json:
-        found = redact.value(_to_document(shown))
-        options.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        document = redact.value(_to_document(report))
+        options.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        options.write_lines(_format_lines(shown))
+        options.write_lines(_format_lines(report))
 
 
-def _to_document(shown: ops.StateShown) -> Json:
-    name = shown.operator.name
+def _to_document(report: ops.StateReport) -> Json:
+    name = report.operator.name
     return {
         "format": 1,
-        "location": shown.location,
-        "operator": shown.operator.operator,
+        "location": report.location,
+        "operator": report.operator.operator,
         "name": name.value if isinstance(name, Known) else None,
-        "batch": shown.wanted.batch,
-        "changes": None if shown.wanted.changes is None else list(shown.wanted.changes),
-        "limit": shown.wanted.limit,
-        "cut": shown.rows.cut,
+        "batch": report.query.batch,
+        "changes": None if report.query.changes is None else list(report.query.changes),
+        "limit": report.query.limit,
+        "cut": report.rows.cut,
         "rows": [
             {
                 "part": row.part,
@@ -100,38 +101,38 @@ def _to_document(shown: ops.StateShown) -> Json:
                 "batch": row.batch,
                 "change": row.change,
             }
-            for row in shown.rows.shown
+            for row in report.rows.shown
         ],
     }
 
 
-def _format_lines(shown: ops.StateShown) -> Iterator[Line]:
-    """What is shown, the rows, and whether there are more."""
-    name, wanted = shown.operator.name, shown.wanted
-    named = f" ({name.value})" if isinstance(name, Known) else ""
-    what = (
-        f"after batch {wanted.batch}"
-        if wanted.changes is None
-        else f"changes of the batches {wanted.changes[0]} to {wanted.changes[1]}"
+def _format_lines(report: ops.StateReport) -> Iterator[Line]:
+    """Yield a title, the rows, and a note if there are more rows."""
+    name, query = report.operator.name, report.query
+    label = f" ({name.value})" if isinstance(name, Known) else ""
+    batches = (
+        f"after batch {query.batch}"
+        if query.changes is None
+        else f"changes of batches {query.changes[0]} to {query.changes[1]}"
     )
-    yield (Part(f"operator {shown.operator.operator}{named}, {what}", Style.HEAD),)
+    yield (Part(f"operator {report.operator.operator}{label}, {batches}", Style.HEAD),)
     heads = ("part", "partition", "batch", "change", "key", "value")
     cells = [
         (
             row.part,
             str(row.partition),
-            "" if wanted.changes is None else str(row.batch),
+            "" if query.changes is None else str(row.batch),
             row.change,
             row.key,
             row.value,
         )
-        for row in shown.rows.shown
+        for row in report.rows.shown
     ]
     yield from table.to_lines(heads, cells)
-    if shown.rows.cut:
-        more = min(wanted.limit * 10, MOST_ROWS)
-        cut = f"cut at `--limit {wanted.limit}`; see more with `--limit {more}`"
-        yield (Part(cut, Style.CAREFUL),)
+    if report.rows.cut:
+        more = min(query.limit * 10, MOST_ROWS)
+        note = f"more rows exist than `--limit {query.limit}`; show more with `--limit {more}`"
+        yield (Part(note, Style.CAREFUL),)
 
 
 def _parse_text(text: str) -> Json:
@@ -144,7 +145,7 @@ def _parse_range(batch: int | None, changes: str | None) -> tuple[int, int] | No
     first, last = options.parse_two_batches("--changes", changes, batch, "FROM:TO")
     if first > last:
         raise OptionInvalid(
-            f"expected the earlier batch first, found `--changes {changes}`",
-            hint=f"turn it round: `--changes {last}:{first}`",
+            f"`--changes {changes}` does not begin with the earlier batch",
+            hint=f"swap the two: `--changes {last}:{first}`",
         )
     return first, last

@@ -123,7 +123,7 @@ def _make_unknown(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -
         first_start=False,
         findings=(),
         not_assessed=(
-            NotAssessed(question="whether it may start from here", reason=hidden[0].told),
+            NotAssessed(question="whether it may start from here", reason=hidden[0].description),
         ),
     )
 

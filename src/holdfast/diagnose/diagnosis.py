@@ -102,17 +102,19 @@ def diagnose_worst(
     groups = sorted(by_outcome.values(), key=lambda group: _rank_badness(group[0]), reverse=True)
     worst, *others = (_merge_group(group) for group in groups)
     if not others:
-        return replace(worst, sparks=())
+        return replace(worst, spark_versions=())
     if worst.restart.starting.spark != starts[0].spark:
         every = versions.format_versions(sorted(one.spark for one in starts))
-        how = replace(worst.restart.starting, chosen=f"the worst of {every}, which may start it")
+        how = replace(
+            worst.restart.starting, chosen_because=f"the worst of {every}, which may start it"
+        )
         worst = replace(worst, restart=replace(worst.restart, starting=how))
     return replace(worst, others=tuple(others))
 
 
 def _merge_group(group: Sequence[Diagnosis]) -> Diagnosis:
     sparks = tuple(sorted(one.restart.starting.spark for one in group))
-    return replace(group[0], sparks=sparks)
+    return replace(group[0], spark_versions=sparks)
 
 
 def _make_outcome_key(found: Diagnosis) -> Hashable:

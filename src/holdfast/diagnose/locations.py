@@ -63,7 +63,7 @@ def refuse_overlap(
             if location.lower() == taken.lower():
                 return LocationShared(
                     f"expected one checkpoint location a job, found `{other.name}`"
-                    f" ({other.declared}) and `{job.name}` ({job.declared}) on `{location}`",
+                    f" ({other.declared_at}) and `{job.name}` ({job.declared_at}) on `{location}`",
                     hint="give one of the jobs another name",
                 )
             if _is_inside(location.lower(), taken.lower()) or _is_inside(

@@ -155,7 +155,7 @@ def _read_once(
                     *found.refused,
                     *entries.unreadable,
                     *damaged,
-                    *(one for log in logs.values() if log.of_files for one in log.damaged),
+                    *(one for log in logs.values() if log.is_file_log for one in log.damaged),
                     *stated.unreadable,
                     *recorded.unreadable,
                     *list_log_gaps(event_log, told),

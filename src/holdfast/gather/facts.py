@@ -148,7 +148,7 @@ def narrow_versions(
     if latest is None:
         return _PAST
     _, entry = latest
-    sure = {one.kind for one in seen.sources if not one.or_kinds}
+    sure = {one.kind for one in seen.sources if not one.other_kinds}
     return detect_runtime(entry.settings, sure) or infer_version_range(
         entry.settings, _find_formats(seen), timestamp_ms=entry.timestamp_ms
     )

@@ -1,25 +1,25 @@
-"""The nouns that flow between the stages: frozen values, no behaviour beyond their own meaning.
+"""The nouns that the other packages pass to each other: frozen values with little behaviour.
 
-ids.py            names of things, each a type of its own; spans of ids
+ids.py            ids and names, one type each; spans of ids
 json.py           JSON as a type, and its canonical text
 version.py        the version of holdfast
-fact.py           a fact with its source; what is unknown or unreadable, and why
+fact.py           facts with the files that say so; Unknown and Unreadable with a reason
 definition.py     what a user declares: sources, sinks, triggers, jobs
-batch.py          a batch, who writes it, and what a sink remembers of it
-ends.py           where a batch ended, source by source
-lease.py          who runs a job
+batch.py          a batch, its writer, and what a sink remembers of it
+ends.py           the end offsets of a batch, by source
+lease.py          the lease of the driver that runs a job
 checkpoint.py     the files of a checkpoint, one noun per format
 offsets.py        an entry of the offset log
 source_offset.py  source offsets by kind
 state.py          state operators and stores
-events.py         what happened to a query
-evidence.py       everything that was observed of a checkpoint
-surroundings.py   what was looked up around it
-fingerprint.py    what a query is, as far as a restart cares
+events.py         starts, batches and ends of a query
+evidence.py       everything that was read from a checkpoint
+surroundings.py   the storage, the neighbours and the sources of a checkpoint
+fingerprint.py    the parts of a query that matter to a restart
 spark_version.py  versions of Spark, and ranges of them
 restart.py        what a restart will do
-finding.py        findings, what was not assessed, and the verdict
-verdict.py        how a checkpoint stands, in one sentence
+finding.py        findings, open questions, and the judgement
+verdict.py        the status of a checkpoint in one sentence
 advice.py         advice that several errors and findings give
-explanation.py    what a code means
+explanation.py    the explanation of a code
 """

@@ -1,4 +1,4 @@
-"""A batch, and what a sink remembers of one."""
+"""A batch, its writer, and what a sink remembers of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, Outp
 from holdfast.model.json import Json
 
 EndOffsets: TypeAlias = Mapping[str, Json]
-"""Where a batch ended: the offset of each source that has one."""
+"""The end offset of each source of a batch, without sources that have no offset yet."""
 
 _NO_OFFSETS = Unknown(reason="the ledger does not say which offsets the batch was written from")
-_NOT_GIVEN = Unknown(reason="nothing says where the batch before ended")
+_NOT_GIVEN = Unknown(reason="the end offsets of the previous batch are not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes: the job, the generation of its output, and the driver's epoch.
+    """The writer of a batch: the job, the generation of its output, and the driver's epoch.
 
-    `gap_before`: the batch before which the user has accepted that the sink lacks batches.
+    `gap_before`: the user accepts that the sink lacks batches before this one.
     """
 
     job: JobName
@@ -33,8 +33,8 @@ class Writer:
 class Batch:
     """A batch id with its offset range: the unit that a sink writes once.
 
-    `begins` is where the batch before ended, by the query that runs or by the offset log, and
-    `before` the digest of that batch. Neither is part of what the batch is.
+    `begins` are the end offsets of the previous batch, from the running query or the offset log;
+    `before` is the digest of that batch. Neither is part of the identity of this batch.
     """
 
     life: Writer
@@ -48,9 +48,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPosition:
-    """Where a sink stands with a job: the epoch that may write, and the last batch written.
+    """The position of a sink for a job: the epoch that may write, and the last batch written.
 
-    `ended` is where that batch ended, which says nothing about where the sink stands.
+    `ended` are the end offsets of that batch; they are not part of the position.
     """
 
     epoch: Epoch
@@ -60,10 +60,10 @@ class SinkPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """The last batch that a sink was given for a job, as evidence.
+    """The last batch that a sink received for a job, as evidence.
 
-    `taken_back`: the table was restored since, so that it may no longer hold the batch.
-    `offsets` are the ranges that the batch was written from, as `Batch.offsets`.
+    `taken_back`: the table was restored later, so it may no longer contain the batch.
+    `offsets` are the ranges that the batch was written from, like `Batch.offsets`.
     """
 
     epoch: Epoch
@@ -76,7 +76,7 @@ class WrittenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingWritten:
-    """The sink holds no batch of this job; drivers up to this epoch have been there."""
+    """The sink has no batch of this job; drivers up to this epoch have opened it."""
 
     epoch: Epoch
     location: str | Unknown
@@ -84,7 +84,7 @@ class NothingWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerKey:
-    """What a ledger is kept under. The query id is not in it: it dies with a metadata file."""
+    """The key of a ledger. It has no query id, because that is lost with the `metadata` file."""
 
     job: JobName
     generation: Generation
@@ -95,5 +95,5 @@ LastWritten = WrittenBatch | NothingWritten | Unknown
 
 
 def make_ledger_key(job: JobName, generation: Generation, output: OutputName) -> str:
-    """The ledger's key: job, generation and output. The query id dies with a metadata file."""
+    """Return the text of a ledger's key: job, generation and output."""
     return f"holdfast/{job}/{generation}/{output}"

@@ -1,6 +1,6 @@
-"""What the files of a checkpoint say: one noun for each on-disk format.
+"""The contents of the files of a checkpoint: one class per on-disk format.
 
-The bytes become these values in `holdfast.decode`; what cannot be read becomes `Unreadable`.
+`holdfast.decode` turns bytes into these values, or into `Unreadable`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from holdfast.model.json import Json
 
 
 class FileKind(StrEnum):
-    """What a file of a checkpoint is, by its path alone."""
+    """The kind of a file in a checkpoint, by its path alone."""
 
     METADATA = "metadata"
     OFFSETS = "offsets"
@@ -37,37 +37,37 @@ class FileKind(StrEnum):
 
 
 class CheckpointFile(NamedTuple):
-    """A file of a checkpoint, by its path; what a path does not say is None, or an empty text.
+    """A file of a checkpoint, by its path; what the path does not say is None or an empty text.
 
-    A named tuple and not a dataclass: there may be a million of them, and it is made four times
-    as fast.
+    A named tuple and not a dataclass, because there may be a million of them: creating one is four
+    times as fast.
     """
 
     kind: FileKind
     number: int | None = None
     """The batch id, the source's own log offset, the state version or the RocksDB file number."""
     unique_id: str = ""
-    """The uuid in the name: of a state version (format 2), of an SST file, of a schema file."""
+    """The uuid in the name of a state version (format 2), an SST file or a schema file."""
     source: str = ""
     """Under `sources/`: the index or the name of the source."""
     operator: int | None = None
     partition: int | None = None
     store: str = ""
-    """The state store in a partition; `default` where the partition holds only one."""
+    """The state store in a partition; `default` if the partition has only one."""
     covers: str = ""
-    """Of a checksum: the path of the file that it is the checksum of."""
+    """For a checksum: the path of the file that it covers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMetadata:
-    """The `metadata` file: which query the checkpoint belongs to."""
+    """The `metadata` file: the id of the query that the checkpoint belongs to."""
 
     query_id: QueryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedSink:
-    """A sink that a commit names (version 3, where sinks may evolve)."""
+    """A sink that a commit names (version 3, in which sinks may evolve)."""
 
     name: str
     offset: Json
@@ -80,9 +80,9 @@ class CommittedSink:
 class CommitEntry:
     """One entry of the commit log: the batch is done.
 
-    `next_watermark_ms` is unknown in the `{}` of Spark 2.3 and older. `state_ids` gives, for each
-    operator, per partition the unique id of each store's version: those files and no others are
-    the state of this batch.
+    `next_watermark_ms` is unknown in the `{}` of Spark 2.3 and older. `state_ids` has, per operator
+    and partition, the unique id of each store's version: only those files are the state of this
+    batch.
     """
 
     version: int
@@ -93,7 +93,7 @@ class CommitEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFile:
-    """One file that Spark's file sink has added (or deleted) in a batch."""
+    """One file that Spark's file sink added or deleted in a batch."""
 
     path: str
     bytes: int
@@ -103,7 +103,7 @@ class SinkFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateStoreInfo:
-    """One state store of an operator, as the operator's metadata tells."""
+    """One state store of an operator, from the operator's metadata."""
 
     name: str
     prefix_key_columns: int
@@ -115,8 +115,8 @@ class StateStoreInfo:
 class OperatorMetadata:
     """A stateful operator: its place in the plan, Spark's name for it, and its stores.
 
-    `properties` is what version 2 says beyond that: for transformWithState its time mode, its
-    output mode and its state variables; an empty object where there is nothing.
+    `properties` are the additions of version 2: for transformWithState the time mode, the output
+    mode and the state variables; otherwise an empty object.
     """
 
     version: int
@@ -128,7 +128,7 @@ class OperatorMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateColumn:
-    """A column of a state schema; `type` is written the way Spark writes one: `array<int>`."""
+    """A column of a state schema; `type` is Spark's own text, such as `array<int>`."""
 
     name: str
     type: str
@@ -167,10 +167,9 @@ class RocksDbFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocksDbSnapshot:
-    """The `metadata` inside a `V.zip`: what belongs to the version, and how many rows it has.
+    """The `metadata` inside a `V.zip`: the files of the version, and its number of rows.
 
-    `version` is that of the file itself. `keys` is negative where Spark did not track the number of
-    rows.
+    `version` is the version of the file format. `keys` is negative if Spark did not count the rows.
     """
 
     version: int

@@ -13,7 +13,7 @@ from holdfast.model.ids import JobName, OutputName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclarationSite:
-    """Where in the user's code a definition was made."""
+    """The file and line of the user's code that made a definition."""
 
     file: str
     line: int
@@ -24,7 +24,7 @@ class DeclarationSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """A landing directory that files are moved into and never changed in."""
+    """A landing directory; files are moved into it and never changed."""
 
     path: str
     format: str
@@ -78,7 +78,7 @@ class DeltaMerge:
 class PostgresAppend:
     """Append every row to a PostgreSQL table, each batch in one transaction with its ledger.
 
-    `password` says where the password is found; the password itself is in no definition.
+    `password` names the place of the password; the definition never contains the password itself.
     """
 
     connection: str
@@ -91,7 +91,7 @@ class PostgresAppend:
 class PostgresUpsert:
     """Upsert by key into a PostgreSQL table; with `newest`, an older row replaces no newer one.
 
-    Rows whose column `deleted` is true take their key out of the table.
+    A row whose column `deleted` is true deletes the row with its key from the table.
     """
 
     connection: str
@@ -105,7 +105,7 @@ class PostgresUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcAppend:
-    """Append every row to a table of MariaDB or PostgreSQL by JDBC, with a ledger beside it."""
+    """Append every row to a table of MariaDB or PostgreSQL with JDBC, with a ledger beside it."""
 
     url: str
     user: str | None
@@ -117,7 +117,7 @@ class JdbcAppend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcUpsert:
-    """Upsert by key into such a table; with `newest`, an older row replaces no newer one."""
+    """Upsert by key into a table with JDBC; with `newest`, an older row replaces no newer one."""
 
     url: str
     user: str | None
@@ -131,7 +131,7 @@ class JdbcUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink:
-    """Spark's own file sink, whose `_spark_metadata` makes each batch id appear once."""
+    """Spark's own file sink; its `_spark_metadata` ensures that each batch id counts only once."""
 
     path: str
     format: str
@@ -141,7 +141,7 @@ class FileSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeachBatch:
-    """The user's own function of a batch: unproven until audited."""
+    """The user's own function for a batch: unproven until it is audited."""
 
     function: Callable[..., object]
 
@@ -167,7 +167,7 @@ def find_target(sink: DeclaredSink) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One output of a job: a sink, and which rows of the job's result go there."""
+    """One output of a job: a sink, and the function that selects the rows for it."""
 
     name: OutputName
     sink: DeclaredSink
@@ -184,19 +184,19 @@ class OutputMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuously:
-    """Start a batch as soon as the one before is done."""
+    """Start a batch as soon as the previous one is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """Start a batch every so many seconds."""
+    """Start a batch at a fixed interval in seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """Process what is there now, then stop."""
+    """Process the data that is available now, then stop."""
 
 
 Trigger = Continuously | Every | AvailableNow
@@ -204,7 +204,7 @@ Trigger = Continuously | Every | AvailableNow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One streaming query: named, with its sources, its function and its outputs."""
+    """One streaming query with its name, its sources, its function and its outputs."""
 
     name: JobName
     function: Callable[..., object]
@@ -213,11 +213,11 @@ class Job:
     trigger: Trigger
     output_mode: OutputMode
     settings: Mapping[str, str]
-    declared: DeclarationSite
+    declared_at: DeclarationSite
 
     @property
-    def proven(self) -> bool:
-        """Whether every output is exactly once by its own ledger."""
+    def is_proven(self) -> bool:
+        """Return whether no output is a user's own function: all others write exactly once."""
         return not any(isinstance(output.sink, ForeachBatch) for output in self.writes)
 
 

@@ -1,4 +1,4 @@
-"""What happened to a query: its starts, batches and ends, from run records or an event log."""
+"""The starts, batches and ends of a query, from run records or an event log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStarted:
-    """One start of a query. Only run records know where its checkpoint is and what it writes to."""
+    """One start of a query. Only run records have its checkpoint location and its sink."""
 
     at_ms: int | Unknown
     query_id: QueryId
@@ -23,12 +23,12 @@ class QueryStarted:
     sources: tuple[str, ...]
     settings: Mapping[str, str]
     record: Mapping[str, Json]
-    """Everything that was recorded, as it was; for holdfast's own records: job, host, code."""
+    """The whole record, unchanged; holdfast's own records also have job, host and code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
-    """What one source gave to a batch."""
+    """What a batch read from one source."""
 
     description: str
     start: Json
@@ -38,7 +38,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorProgress:
-    """The state of one operator after a batch, with all numbers that were reported."""
+    """The state of one operator after a batch, with every number that Spark reported."""
 
     name: str
     numbers: Mapping[str, int]
@@ -46,7 +46,7 @@ class OperatorProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """One batch of a run, or one look for data that found none."""
+    """One batch of a run, or one trigger that found no data."""
 
     at_ms: int | Unknown
     query_id: QueryId | Unknown
@@ -62,7 +62,7 @@ class QueryProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryTerminated:
-    """The end of a run; an empty error is a stop without one."""
+    """The end of a run; the error is empty if the run stopped without one."""
 
     at_ms: int | Unknown
     query_id: QueryId | Unknown
@@ -75,23 +75,24 @@ QueryEvent = QueryStarted | QueryProgress | QueryTerminated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStarted:
-    """A Spark application, as the head of its event log tells."""
+    """A Spark application, from the head of its event log."""
 
     spark_version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationSettings:
-    """The settings that an application was started with."""
+    """The settings of a Spark application at its start."""
 
     settings: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlanned:
-    """What the plan of a run's first stateful batch shows: checkpoint, output mode, operators.
+    """Checkpoint, output mode and operators, from the plan of a run's first stateful batch.
 
-    The output mode is unknown for a query without an aggregate. Stateless queries show nothing.
+    The output mode is unknown for a query without an aggregation. A stateless query has no such
+    event.
     """
 
     at_ms: int | Unknown

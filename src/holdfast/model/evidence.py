@@ -1,4 +1,4 @@
-"""What was seen of a checkpoint: the nine facts, and what they stand on."""
+"""Everything that was read from a checkpoint: the nine facts, and the details behind them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ from holdfast.model.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """Which batches the two logs name; None where a log is empty, or is one of `unlisted`.
+    """The batches in the two logs; None if a log is empty or cannot be listed.
 
-    `pending` are the batches that are planned and not committed, above the last committed one.
-    Spark re-runs only the last of them. `unlisted` are the logs whose names cannot be had: of these
-    batches nothing is known. Where Spark 2.1 wrote, there is `no_commit_log`: a batch is done when
-    the one after it is planned, and only the last is pending. Of `continuous` mode the batches are
-    epochs: their entries say where they ended, and Spark begins again at the last committed one.
+    `pending` are the batches after the last committed one that are planned and not committed. Spark
+    re-runs only the last of them. `unlisted` are the logs that cannot be listed: nothing is known
+    about their batches. Spark 2.1 has `no_commit_log`: a batch is done when the next batch is
+    planned, and only the last one is pending. In `continuous` mode the batches are epochs: their
+    entries have their end offsets, and Spark starts again at the last committed epoch.
     """
 
     first: BatchId | None
@@ -40,15 +40,15 @@ class Batches:
     continuous: bool = False
 
     def unlisted_log(self, name: str) -> UnreadableFile | None:
-        """The log of a name, if it cannot be listed."""
-        return next((one for one in self.unlisted if one.path == name), None)
+        """Return the log with this name if it cannot be listed."""
+        return next((log for log in self.unlisted if log.path == name), None)
 
     @property
     def lacks_commits(self) -> bool:
-        """Whether no commit is there although batches were done.
+        """Return whether the commit log is empty although batches are done.
 
-        Spark plans a batch only after it has committed the one before. In continuous mode, and in
-        Spark 2.1, this is not so.
+        Spark plans a batch only after it has committed the previous one, except in continuous mode
+        and in Spark 2.1.
         """
         later = self.last_planned is not None and self.last_planned > 0
         known = not (self.unlisted or self.no_commit_log or self.continuous)
@@ -56,19 +56,23 @@ class Batches:
 
     @property
     def missing_offsets(self) -> tuple[Span, ...]:
-        """What is missing inside the offset log."""
+        """Return the batches that are missing inside the offset log."""
         return tuple(_find_gaps(self.offset_spans))
 
     @property
     def missing_commits(self) -> tuple[Span, ...]:
-        """What is missing inside the commit log, or before it: Spark purges it no sooner."""
-        found = list(_find_gaps(self.commit_spans))
+        """Return the batches that are missing inside the commit log or at its beginning.
+
+        Spark purges an offset entry no later than its commit. So a commit log that begins after the
+        offset log lacks commits.
+        """
+        gaps = list(_find_gaps(self.commit_spans))
         if self.offset_spans and self.commit_spans:
             planned, committed = self.offset_spans[0].first, self.commit_spans[0].first
             if planned < committed:
                 last = min(committed - 1, self.offset_spans[-1].last)
-                found.insert(0, Span(first=planned, last=last))
-        return tuple(found)
+                gaps.insert(0, Span(first=planned, last=last))
+        return tuple(gaps)
 
 
 def _find_gaps(spans: tuple[Span, ...]) -> Iterator[Span]:
@@ -77,7 +81,10 @@ def _find_gaps(spans: tuple[Span, ...]) -> Iterator[Span]:
 
 
 class BatchStatus(StrEnum):
-    """How a planned batch stands; one without a commit below a committed one is never run again."""
+    """The status of a planned batch.
+
+    Spark never re-runs a batch without a commit if a later batch is committed.
+    """
 
     YES = "committed"
     NO = "pending"
@@ -89,10 +96,10 @@ class BatchStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineBatch:
-    """One batch of the timeline; times and rows only where something tells them.
+    """One batch of the timeline, with its times and rows as far as they are known.
 
-    `rows` are what Spark counted. `records` are what the offsets of the sources number, in `unit`:
-    no more than a bound of the rows, and for some sources something else.
+    `rows` is Spark's own count. `records` is the distance between the offsets of the sources, in
+    `unit`: for most sources an upper bound of the rows, for some a different quantity.
     """
 
     batch: BatchId
@@ -107,24 +114,24 @@ class TimelineBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEvidence:
-    """One source: where it stands, and what it gave between the ends of two batches.
+    """One source: its offset, and what was consumed between the ends of two batches.
 
-    `batch` is the last of the range, `after` the one before it. `or_kinds` are other sources that
-    write offsets of the same shape, where nothing tells which. Of an `open_ended` source `offset`
-    and `raw` are where the batch began, and `left_at` is where it ended, if that is known.
-    `files_more` are files of the range that are known and not in `files`; `log_offsets_unread` is
-    of how many log offsets of the range not all files are known.
+    `batch` is the last batch of the range, `after` the batch before the range. `other_kinds` are
+    kinds of sources that write offsets of the same shape, if nothing decides between them. For an
+    `open_ended` source, `offset` and `raw` are the start of the batch, and `left_at` is its end, if
+    that is known. `files_more` is the number of known files of the range that are not in `files`;
+    `log_offsets_unread` is the number of log offsets whose files are not all known.
 
-    One source may be read at several places of a plan, and have an offset for each: `same_as` is
-    then the first of them. `folder` is the one below `sources` that is its own, `number` its place
-    in what Spark reports of a batch.
+    A plan may read the same source in several places, with an offset for each: `same_as` is then
+    the first of them. `folder` is the source's own folder below `sources`, and `number` is its
+    position in Spark's progress reports.
     """
 
     name: str
     batch: BatchId
     after: BatchId | None
     kind: str
-    or_kinds: tuple[str, ...]
+    other_kinds: tuple[str, ...]
     described: str
     offset: Offset
     raw: Json
@@ -143,9 +150,9 @@ class SourceEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameSource:
-    """The first offset of a source that has several, and what that was inferred from.
+    """The first offset of a source that has several, and what this was inferred from.
 
-    `by_folders`: from there being no other folder, and one may be lost.
+    `by_folders`: inferred because there is no second folder, although that may have been deleted.
     """
 
     name: str
@@ -154,7 +161,7 @@ class SameSource:
 
 
 class SourceFolderKind(StrEnum):
-    """What the folder of a source holds, which shows what kind of source made it."""
+    """The kind of source that wrote a folder below `sources`, by the folder's contents."""
 
     FILES = "files"
     KAFKA = "Kafka"
@@ -164,14 +171,14 @@ class SourceFolderKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLog:
-    """The folder of one source as a log of files, by its names; `damaged` could not be read.
+    """The folder of one source as a log of files; `damaged` are files that cannot be read.
 
-    Only what a start reads is read: the last compacted entry and those after it. `partly` are the
-    files of which only the end was read. `keeps` is what the contents show, whatever the offsets
-    of the source look like.
+    Only the entries that a start reads are read: the last compacted entry and those after it.
+    `partly_read` are files that were read only at their end. `folder_kind` comes from the contents
+    of the folder, not from the offsets of the source.
     """
 
-    of_files: bool
+    is_file_log: bool
     entries: tuple[Span, ...]
     compacts: tuple[Span, ...]
     damaged: tuple[UnreadableFile, ...]
@@ -180,7 +187,7 @@ class SourceLog:
 
 
 class RestartSign(StrEnum):
-    """What tells of a start of the query."""
+    """The evidence for a start of the query."""
 
     RECORDED = "run record"
     EVENT_LOG = "event log"
@@ -190,7 +197,7 @@ class RestartSign(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A start of the query, or a sign of one; `note` says what was seen."""
+    """A start of the query, or a sign of a start; `note` describes the sign."""
 
     sign: RestartSign
     at_ms: int | Unknown
@@ -205,22 +212,23 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """How many files, and how many bytes in all."""
+    """A number of files and their total size in bytes."""
 
     count: int
     bytes: int
 
 
-NO_BATCH = "the table holds no batch of this query"
-"""Why a ledger is absent where its table is there."""
+NO_BATCH = "the table has no batch of this query"
+"""Why a table that exists has no ledger of the query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEvidence:
-    """What a sink remembers of the query: the last batch that it was given.
+    """What a sink remembers of the query: the last batch that it received.
 
-    `ranges`: and from which offsets, as holdfast's own do. A batch of an old number is skipped only
-    if it is the same, and refused else. `offsets` are those ranges, of the last batch.
+    `ranges`: the sink also remembers the offsets, as the sinks of holdfast do. Such a sink skips a
+    batch id that it already has only if the offsets are the same, and otherwise refuses the batch.
+    `offsets` are the ranges of the last batch.
     """
 
     table: str
@@ -235,7 +243,7 @@ class LedgerEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The nine facts of a checkpoint, and everything that was seen on the way to them."""
+    """The nine facts of a checkpoint, and everything that was read to find them."""
 
     location: Known[str]
     query_id: Fact[QueryId]
@@ -261,38 +269,38 @@ class Evidence:
     unreadable_more: int
     observed_ms: int
     changed_ms: int
-    """When the newest of its files was written."""
+    """When the newest file of the checkpoint was written."""
     offset_entries: Mapping[BatchId, OffsetEntry]
-    """The newest entries of the offset log, as they were read."""
+    """The newest entries of the offset log."""
     commit_entries: Mapping[BatchId, CommitEntry]
     source_logs: Mapping[str, SourceLog]
     nonempty_folders: frozenset[str]
-    """Which of `offsets`, `commits` and `state` hold anything, a stray file too."""
+    """Those of `offsets`, `commits` and `state` that contain anything, even a stray file."""
     leftover_checksums: tuple[str, ...]
-    """Files that are gone and have left their hidden checksum: Spark cannot write them again."""
+    """Missing files whose hidden checksum still exists: Spark cannot write them again."""
     plan: Known[Fingerprint] | Unknown = NOT_RECORDED
-    """The query that last ran a batch, as its run record tells."""
+    """The query that last ran a batch, from its run record."""
     recorded_ends: Mapping[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
-    """Where batches ended, a source each, as those told it who saw them run."""
+    """The end offsets of batches, one per source, from run records and event logs."""
     driver_died: bool = False
-    """Whether the process that holds the lease is known to have ended; only its own host knows."""
+    """Whether the process with the lease is known to have ended; only its own host knows."""
     stateless: bool = False
-    """Whether a run record or an event log shows that the query keeps no state."""
+    """Whether a run record or an event log shows that the query has no state."""
     misplaced: tuple[MisplacedPartition, ...] = ()
-    """Folders with state files at a level where Spark does not look."""
+    """Folders with state files at a level where Spark does not look for them."""
     empty_state: bool = False
-    """Whether there is a folder `state` with nothing in it: Spark makes it only for state."""
+    """Whether the folder `state` exists and is empty: Spark creates it only for state."""
 
     @property
     def driver_runs(self) -> bool:
-        """Whether the lease is held by a process that may still run."""
-        held = self.lease is not None and not self.lease.expired(self.observed_ms)
-        return held and not self.driver_died
+        """Return whether the driver that has the lease may still run."""
+        leased = self.lease is not None and not self.lease.is_expired(self.observed_ms)
+        return leased and not self.driver_died
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDetail:
-    """What one batch consumed, or what lies between two: `after` is the batch before the range."""
+    """What one batch or a range of batches consumed; `after` is the batch before the range."""
 
     after: BatchId | None
     batch: BatchId
@@ -304,7 +312,7 @@ class BatchDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """One checkpoint below a folder, in one line."""
+    """The summary of one checkpoint in a folder."""
 
     location: str
     query_id: Fact[QueryId]
@@ -315,7 +323,7 @@ class CheckpointRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """The checkpoints below a folder; in what is `unreadable` there may be more of them."""
+    """The checkpoints in a folder; an `unreadable` subfolder may contain more of them."""
 
     rows: tuple[CheckpointRow, ...]
     unreadable: tuple[UnreadableFile, ...]

@@ -1,13 +1,13 @@
-"""What a code means, for people who meet it: the one place where that is written."""
+"""The explanation of a finding's code, for users who meet it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A kind of finding: what it means, how it comes about, what Spark does, what cures it.
+    """What a finding means, what causes it, what Spark does, and what to do about it.
 
-    `spark` pairs versions with what those do.
+    `spark` has pairs: versions of Spark, and what these versions do.
     """
 
     meaning: str

@@ -1,11 +1,11 @@
-"""A fact of a checkpoint, with where it was read.
+"""A fact of a checkpoint, with the files that it was read from.
 
 A fact is one of four things, and which one is never guessed:
 
-    Known           the value, the files that say so; for an inference also the reason
-    Absent          it was looked for where it would be, and there is none
-    UnreadableFile  the file that would say it is there and cannot be read
-    Unknown         nothing that was looked at can say it
+    Known           the value and the files that say so; for an inference also the reason
+    Absent          the place of the value was read, and it has no value
+    UnreadableFile  the file that has the value exists and cannot be read
+    Unknown         nothing that was read contains the value
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Something is not known, and why."""
+    """A value that is not known, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """Bytes that are not what their name says, and why.
+    """Bytes that are not in the expected format, with the reason.
 
-    `forbidden` and `too_long`: they were not read, and nothing is known of them.
+    `forbidden` and `too_long`: the bytes were not read, and nothing is known about them.
     """
 
     reason: str
@@ -36,7 +36,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known(Generic[T_co]):
-    """A value and the files that say so; `inferred` is the reason where no file says it itself."""
+    """A value and the files that say so; `inferred` is the reason if no file states it directly."""
 
     value: T_co
     read_from: tuple[str, ...]
@@ -45,18 +45,18 @@ class Known(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """It was looked for where it would be, and there is none."""
+    """A value that does not exist: its place was read."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableFile:
-    """A file or folder that is there and does not say what it should, and why.
+    """A file or folder that exists and cannot be read or understood, with the reason.
 
-    `forbidden`: this user may not read it. That says nothing of the file, nor of a query that runs
-    as another user. `too_long`: it was not read because of its size, which says as little.
-    `outside`: it is no part of the checkpoint, as a log that somebody named.
+    `forbidden`: this user may not read it; it may be fine, and a query that runs as a different
+    user may read it. `too_long`: it was not read because of its size; it may be fine too.
+    `outside`: it is not part of the checkpoint, such as an event log that the user named.
     """
 
     path: str
@@ -67,12 +67,12 @@ class UnreadableFile:
 
     @property
     def is_unread(self) -> bool:
-        """Whether it was not looked at, and may be whole."""
+        """Return whether it was not read at all, and so may be fine."""
         return self.forbidden or self.too_long
 
     @property
-    def told(self) -> str:
-        """In words, for a sentence."""
+    def description(self) -> str:
+        """Return a clause that describes the problem."""
         if self.forbidden:
             return f"this user may not read `{self.path}` ({self.reason})"
         if self.too_long:

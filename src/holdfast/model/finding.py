@@ -1,4 +1,4 @@
-"""What the evidence means: findings with stable codes, what was not assessed, and a verdict."""
+"""The meaning of the evidence: findings with stable codes, open questions, and a judgement."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from holdfast.model.surroundings import Surroundings
 
 
 class Severity(StrEnum):
-    """What a finding does to the next start, the worst first."""
+    """The effect of a finding on the next start, the worst first."""
 
     BLOCKS = "blocks"
     LOSES = "loses"
@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 
 class Code(StrEnum):
-    """The name of a kind of finding; never used for another one."""
+    """The stable name of a kind of finding; never reused."""
 
     PENDING_BATCH = "PENDING_BATCH"
     BATCHES_SKIPPED = "BATCHES_SKIPPED"
@@ -122,7 +122,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
-    """One thing that was seen: in which file, what should be there, and what is."""
+    """One piece of evidence: a file, what it should contain, and what it contains."""
 
     file: str
     expected: str
@@ -131,7 +131,7 @@ class Clue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What something that was seen means for the next start, and what cures it.
+    """A consequence for the next start, with its evidence and its remedies.
 
     `remedies` are commands, or file operations in plain words.
     """
@@ -145,7 +145,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAssessed:
-    """A question that could not be answered, and why."""
+    """A question that could not be answered, with the reason."""
 
     question: str
     reason: str
@@ -153,7 +153,7 @@ class NotAssessed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
-    """Everything that a rule may look at."""
+    """Everything that a rule may use."""
 
     evidence: Evidence
     restart: Restart
@@ -161,7 +161,7 @@ class RuleInput:
 
 
 class Judgement(StrEnum):
-    """May this query be started as it is?"""
+    """Whether the query may start as it is."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -171,20 +171,20 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryChange:
-    """Everything that a rule about a change may look at: the checkpoint, and the query to come."""
+    """Everything that a rule about a change may use: the checkpoint, and the new query."""
 
     evidence: Evidence
     new: Fingerprint
 
     @property
     def old(self) -> Fingerprint | None:
-        """The query that last ran, where a record tells it."""
+        """Return the query that last ran, if a run record has it."""
         return self.evidence.plan.value if isinstance(self.evidence.plan, Known) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """May this query start from that checkpoint? `findings` are the changes, the worst first."""
+    """Whether a query may start from a checkpoint; `findings` are the changes, the worst first."""
 
     job: str
     location: str
@@ -196,10 +196,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The whole answer.
+    """The whole answer of `holdfast diagnose`.
 
-    `sparks` are the versions of Spark that it holds for, if the version is unknown and the outcome
-    depends on it; `others` are then the better outcomes, each with its own versions.
+    If the version of Spark is unknown and the outcome depends on it, `spark_versions` are the
+    versions with this outcome, and `others` are the better outcomes, each with its own versions.
     """
 
     location: str
@@ -207,5 +207,5 @@ class Diagnosis:
     restart: Restart
     findings: tuple[Finding, ...]
     not_assessed: tuple[NotAssessed, ...]
-    sparks: tuple[SparkVersion, ...] = ()
+    spark_versions: tuple[SparkVersion, ...] = ()
     others: tuple["Diagnosis", ...] = ()

@@ -1,8 +1,8 @@
-"""What a streaming query is, as far as a restart cares: no checkpoint of Spark says any of it.
+"""The parts of a streaming query that matter to a restart. Spark's checkpoints do not record them.
 
 A term is an expression, written in columns of the sources: `select(k2.alias("k")).groupBy("k")`
-has the key `k`, of the term `k2`. So two plans are the same where their terms are, however many
-projections lie between.
+has the key `k` with the term `k2`. So two plans with the same terms are equal, however many
+projections they contain.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from holdfast.model.fact import Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """An expression with a name: the column that it makes, its type, and what it is made of."""
+    """A named expression: the column that it produces, its type, and its text."""
 
     name: str
     type: str
@@ -22,33 +22,33 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaIdentity:
-    """Which Kafka cluster it is, and which topics: an id each, that no other one ever has."""
+    """The unique ids of a Kafka cluster and of its topics."""
 
     cluster: str
     topics: Mapping[str, str]
 
 
 _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
-"""What stands for the id of a topic in a cluster that gives none: 16 bytes of zero."""
+"""The id of a topic in a cluster that assigns none: 16 zero bytes."""
 
 
 def make_identity(cluster: str, topics: Mapping[str, str]) -> KafkaIdentity | Unknown:
-    """What a cluster has said of itself, without the topics that have no id."""
+    """Return the identity of a cluster, without the topics that have no id."""
     if not cluster:
         return Unknown(reason="its cluster has no id")
-    known = {name: one for name, one in sorted(topics.items()) if one not in ("", _NONE)}
+    known = {name: topic for name, topic in sorted(topics.items()) if topic not in ("", _NONE)}
     return KafkaIdentity(cluster=cluster, topics=known)
 
 
-NOT_IDENTIFIED = Unknown(reason="the run record does not tell the ids of its cluster and topics")
+NOT_IDENTIFIED = Unknown(reason="the run record has no ids of the Kafka cluster and its topics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSource:
-    """One source, in the order of the plan: `files`, `Kafka`, …, and what it reads.
+    """One source, in the order of the plan: its kind (`files`, `Kafka`, …) and its target.
 
-    `name` is the one that the query gave to it, empty where it gave none. `identity` is asked of
-    Kafka itself when the query is built.
+    `name` is the name that the query gave to the source, or empty. `identity` is read from Kafka
+    itself when the query is built.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PlanSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWatermark:
-    """A watermark: the term of its column, and its delay as Spark writes it."""
+    """A watermark: the term of its column, and its delay in Spark's own text."""
 
     column: str
     delay: str
@@ -69,13 +69,13 @@ class PlanWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOperator:
-    """One stateful operator, numbered as Spark numbers it, by its name in Spark's metadata.
+    """One stateful operator, in Spark's order; `kind` is its name in Spark's metadata.
 
-    `keys` find a row of the state. `values` are what is kept for them: aggregates, the columns of a
-    join, or the variables of a processor, each with its kind and the milliseconds that it lives as
-    the text. `stored` is the type of each column of the value, where the plan tells it. `details`
-    are the rest of what it is: join type, condition, timeout. `steps` are what happens to rows on
-    the way from the sources, or from the operator below.
+    `keys` identify a row of the state. `values` are what the state keeps per key: aggregates, the
+    columns of a join, or the variables of a processor, whose text is the kind and the time to live
+    in milliseconds. `stored` is the type of each column of the value, if the plan has it. `details`
+    are the join type, the condition, the timeout and the like. `steps` are the operations on rows
+    between the sources, or the operator below, and this operator.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class PlanOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSink:
-    """One output: the kind of sink, and where it writes to."""
+    """One output: the kind of its sink, and the sink's target."""
 
     name: str
     kind: str
@@ -97,10 +97,10 @@ class PlanSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """A streaming query, as far as a restart cares.
+    """The parts of a streaming query that matter to a restart.
 
-    `steps` are those after the last stateful operator; `functions` are the Python functions in
-    it, each with a digest of its code.
+    `steps` are the operations after the last stateful operator; `functions` are the Python
+    functions of the query, each with a digest of its code.
     """
 
     spark_version: str
@@ -116,9 +116,9 @@ class Fingerprint:
 
     @property
     def by_name(self) -> Mapping[str, PlanSource]:
-        """The sources as the offset log has them: by their places in the plan, or their names."""
-        places = {str(place): one for place, one in enumerate(self.sources)}
-        return places | {one.name: one for one in self.sources if one.name}
+        """Return the sources by their keys in the offset log: positions in the plan, and names."""
+        positions = {str(position): source for position, source in enumerate(self.sources)}
+        return positions | {source.name: source for source in self.sources if source.name}
 
 
-NOT_RECORDED = Unknown(reason="no run record holds the plan of the query")
+NOT_RECORDED = Unknown(reason="no run record has the plan of the query")

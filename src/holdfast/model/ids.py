@@ -1,4 +1,4 @@
-"""Names of things, each a type of its own so that one cannot stand for another; spans of ids."""
+"""Ids and names, each with its own type so that they cannot be mixed up; spans of ids."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ RunId = NewType("RunId", str)
 """Spark's run id: one start of a query."""
 
 Digest = NewType("Digest", str)
-"""A hash of a batch's offset range. Same id and same digest is the same batch."""
+"""A hash of a batch's offset range. Batches with the same id and the same digest are the same."""
 
 Generation = NewType("Generation", int)
-"""Counts the lives of a job's output; a reset or a replay starts a new one."""
+"""Number of a job's output; a reset or a replay starts a new generation."""
 
 Epoch = NewType("Epoch", int)
-"""Counts the drivers of a job; every start takes a higher one, and a sink refuses a lower one."""
+"""Number of a job's driver; every start takes a higher epoch, and a sink refuses a lower one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Ids that follow one another without a gap, both ends included."""
+    """Consecutive ids, both ends included."""
 
     first: int
     last: int
 
 
 def spans_contain(spans: Iterable[Span], number: int) -> bool:
-    """Whether an id is in one of the spans."""
+    """Return whether an id is in one of the spans."""
     return any(span.first <= number <= span.last for span in spans)

@@ -8,21 +8,21 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 def to_canonical(value: Json) -> str:
-    """The same text for the same value, whatever the order its keys were given in."""
+    """Return the same text for the same value, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def parse(text: str) -> Json:
-    """Parse, raising ValueError for anything that is not JSON."""
+    """Parse a JSON text; raise ValueError if it is not JSON."""
     value: Json = json.loads(text)
     return value
 
 
 def as_mapping(value: Json) -> Mapping[str, Json]:
-    """The value if it is an object, an empty object otherwise."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def as_sequence(value: Json) -> Sequence[Json]:
-    """The value if it is a list, an empty one otherwise."""
+    """Return the value if it is a list, otherwise an empty list."""
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()

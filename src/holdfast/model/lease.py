@@ -1,4 +1,4 @@
-"""Who runs a job: the lease of one driver."""
+"""The lease of the driver that runs a job."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from holdfast.model.ids import Epoch, JobName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """One process on one host; `process` tells it from a later one with the same number."""
+    """One process on one host; `process` differs for a later process with the same pid."""
 
     host: str
     pid: int
@@ -16,7 +16,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """One driver's right to run a job, good until its heartbeat is older than `ttl_ms`."""
+    """One driver's right to run a job, valid until its heartbeat is older than `ttl_ms`."""
 
     job: JobName
     epoch: Epoch
@@ -26,8 +26,8 @@ class Lease:
     ttl_ms: int
     released: bool
     token: str = ""
-    """Unique to one acquisition; empty in leases of versions that had none."""
+    """Unique to one acquisition; empty in leases of versions without tokens."""
 
-    def expired(self, now_ms: int) -> bool:
-        """Whether its driver has given it up or has not been heard of for too long."""
+    def is_expired(self, now_ms: int) -> bool:
+        """Return whether the driver released the lease or has been silent for too long."""
         return self.released or now_ms - self.heartbeat_ms > self.ttl_ms

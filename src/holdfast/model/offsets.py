@@ -1,4 +1,4 @@
-"""What an entry of Spark's offset log says, and what a batch consumed."""
+"""An entry of Spark's offset log, and the files that a batch consumed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """The end offset of one source; `offset` is None where the source had none (`-`).
+    """The end offset of one source; `offset` is None if the source had none (`-`).
 
-    `respelt`: it is JSON with spaces in it, which a person or a program has written, not Spark.
+    `respelled`: it is JSON with spaces, so a person or a program wrote it, not Spark.
     """
 
     source: str
@@ -20,7 +20,7 @@ class SourceOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMetadata:
-    """What version 2 of the offset log may say of a source beyond its offset."""
+    """What version 2 of the offset log may contain for a source besides its offset."""
 
     provider: str
     api_version: str
@@ -28,7 +28,7 @@ class SourceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlBatch:
-    """A batch that carries no data but an operation of Spark's."""
+    """A batch without data that carries one of Spark's operations."""
 
     operation: str
     info: str
@@ -50,14 +50,14 @@ class OffsetEntry:
     control: ControlBatch | None = None
 
     @property
-    def bare(self) -> bool:
-        """Whether its second line is empty: a micro-batch has at least its time there."""
+    def lacks_settings(self) -> bool:
+        """Return whether the second line is empty; a micro-batch has at least its time there."""
         return not self.settings and not self.timestamp_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file that a file source has taken, under the log offset that took it."""
+    """One file that a file source has taken, with the log offset that took it."""
 
     path: str
     timestamp_ms: int
@@ -66,6 +66,6 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStart:
-    """Where a source began, from its own folder: Kafka's first offsets, or a rate's start time."""
+    """The start of a source, from its own folder: Kafka's first offsets, or a rate's start time."""
 
     offset: Json

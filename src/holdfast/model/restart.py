@@ -1,12 +1,12 @@
-"""What a restart of a query will do, predicted: its batch, range, state, sink and error.
+"""The prediction of a restart: its batch, range, state, sink and error.
 
-A query is started in steps, and where it fails decides what is left behind:
+A query starts in stages. The stage that fails decides what remains:
 
-    START        the logs and the sources are read           nothing of a batch is written
-    PLANNING     `offsets/N` is written, the plan is checked  a new batch N is pinned to its range
-    WRITING      state is loaded, rows go to the sink         the sink may hold a part
-    COMMITTING   the sink has written, `commits/N` is not     the sink holds the batch
-    AFTERWARDS   another thread writes the logs, later        the sink holds more batches than one
+    START        Spark reads the logs and the sources         nothing of a batch is written
+    PLANNING     Spark writes `offsets/N`, checks the plan    a new batch N is pinned to its range
+    WRITING      Spark loads state, writes rows to the sink   the sink may have a part of the batch
+    COMMITTING   the sink is done, `commits/N` is missing     the sink has the batch
+    AFTERWARDS   another thread writes the logs later         the sink has more than one batch
 """
 
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ from holdfast.model.spark_version import SparkVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """How the query will be started: which Spark, and with asynchronous progress tracking or not.
+    """How the query will start: the Spark version, and asynchronous progress tracking.
 
-    `chosen` says where the version comes from. `continuous` is the trigger of that name.
+    `chosen_because` says where the version comes from. `continuous` is the trigger of that name.
     """
 
     spark: SparkVersion
-    chosen: str
+    chosen_because: str
     asynchronous: bool = False
     continuous: bool = False
 
 
 class Stage(StrEnum):
-    """How far a start comes before it fails."""
+    """The stage of a start that fails."""
 
     START = "start"
     PLANNING = "planning"
@@ -63,10 +63,10 @@ class SinkAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartError:
-    """The error that Spark raises: its condition where it has one, and the exception's class.
+    """The error that Spark raises: its condition, if it has one, and the class of the exception.
 
-    `exceptions` are several where the damage itself decides, as in a file that is no JSON.
-    `unless` is what nothing in a checkpoint can tell, and what would make the start succeed.
+    `exceptions` has several classes if the exact damage decides, as in a file that is not JSON.
+    `unless` is a circumstance that the checkpoint does not show and that makes the start succeed.
     """
 
     stage: Stage
@@ -80,15 +80,15 @@ class StartError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRange:
-    """What the batch reads of one source; the end of a new batch is for the source to decide.
+    """What the batch reads from one source; the source decides where a new batch ends.
 
-    `or_kinds` are other sources whose offsets look the same. `positions` are where it begins, a
-    partition each, as text; empty where that is the beginning of the source.
+    `other_kinds` are other kinds of sources whose offsets look the same. `positions` are the start
+    positions, one per partition, as text; empty at the beginning of the source.
     """
 
     source: str
     kind: str
-    or_kinds: tuple[str, ...]
+    other_kinds: tuple[str, ...]
     start: Json
     end: "Json | Unknown"
     consumed: ConsumedRange | Unknown
@@ -97,11 +97,11 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLoad:
-    """Which version of its state an operator loads, and which stores cannot give it.
+    """The version of the state that an operator loads, and the stores that cannot provide it.
 
-    `ended` is the version that all its stores end at, where the batches went on without them and
-    nothing names the operator; otherwise 0. An operator that has `never_written` has a schema
-    and no state of any version.
+    `ended` is the last version of all its stores, if later batches ran without them and nothing
+    names the operator; otherwise 0. An operator that has `never_written` has a schema and no state
+    of any version.
     """
 
     operator: int
@@ -113,7 +113,7 @@ class StateLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkAnswer:
-    """What one sink will do, and why."""
+    """What one sink will do with the batch, and why."""
 
     table: str
     act: SinkAction
@@ -124,7 +124,7 @@ class SinkAnswer:
 class Restart:
     """What the next start does. `later` are errors of batches after the predicted one.
 
-    `otherwise` is what it does if something is not so that was inferred, and that nothing tells.
+    `alternative` is what it does if an inference about the checkpoint is wrong.
     """
 
     starting: StartOptions
@@ -137,12 +137,12 @@ class Restart:
     sinks: tuple[SinkAnswer, ...]
     error: StartError | None
     later: tuple[StartError, ...]
-    otherwise: "AlternativeRestart | None" = None
+    alternative: "AlternativeRestart | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternativeRestart:
-    """The other reading of a checkpoint: what would have to be so, and what a start does then."""
+    """The restart under a different reading of the checkpoint, and the condition for it."""
 
     condition: str
     restart: Restart

@@ -1,7 +1,8 @@
-"""Source offsets by kind: what a source's JSON in the offset log means.
+"""Source offsets by kind: the meaning of a source's JSON in the offset log.
 
 The offset log does not say which source wrote an offset. The kind is recognised by the shape of
-the JSON, and `Recognition` tells how far that can be trusted.
+the JSON, and `Recognition` says how certain that is: "certain" below means that no other source
+writes the shape, "shared" that others do.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from holdfast.model.json import Json
 
 
 class Basis(StrEnum):
-    """Why an offset is taken to be of a kind."""
+    """How the kind of an offset was recognised."""
 
     SHAPE = "recognised by its shape"
     SHARED_SHAPE = "recognised by a shape that other sources write too"
@@ -23,7 +24,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognition:
-    """What the source is called, why, and which other sources would have written the same."""
+    """The kind of a source, how it was recognised, and other kinds that write the same shape."""
 
     source: str
     basis: Basis
@@ -41,8 +42,8 @@ class TopicPartition(NamedTuple):
 class KafkaOffset:
     """Kafka: the next offset to read, for each partition of each topic.
 
-    `{"topic":{"0":23}}`. Event Hubs writes the same shape, so this is shared unless the query's
-    records name the source. `{}` is an offset of no partition.
+    `{"topic":{"0":23}}`. Shared with Event Hubs, unless the query's records name the source. `{}`
+    has no partitions.
     """
 
     recognition: Recognition
@@ -53,7 +54,7 @@ class KafkaOffset:
 class EventHubsOffset:
     """Event Hubs: the next sequence number, for each partition of each hub.
 
-    The shape is Kafka's; only the query's records can tell that it is Event Hubs.
+    The shape is Kafka's; only the query's records show that the source is Event Hubs.
     """
 
     recognition: Recognition
@@ -62,7 +63,7 @@ class EventHubsOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOffset:
-    """Spark's file source: a position in its own log, `{"logOffset":3}`. Sure."""
+    """Spark's file source: a position in its own log, `{"logOffset":3}`. Certain."""
 
     recognition: Recognition
     log_offset: int
@@ -70,10 +71,11 @@ class FileOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaOffset:
-    """A Delta table: up to which version and which file in it. Sure.
+    """A Delta table: a version, and the index of a file in it. Certain.
 
     An index of -1 is before the first file of the version; -20 and -19 are at and after a change
-    of the table's schema. In the starting snapshot the whole table as of `version` is read.
+    of the table's schema. In the starting snapshot, the source reads the whole table as of
+    `version`.
     """
 
     recognition: Recognition
@@ -86,9 +88,9 @@ class DeltaOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOffset:
-    """A bare number: the socket source counts lines, the memory source batches, rate seconds.
+    """A bare number: lines of the socket source, batches of the memory source, seconds of rate.
 
-    File sources of Spark 2.1 wrote their log offset so. Shared by all of these.
+    Shared by these, and by the log offset of file sources in Spark 2.1.
     """
 
     recognition: Recognition
@@ -97,9 +99,9 @@ class NumberOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateMicroBatchOffset:
-    """rate-micro-batch: rows so far and the time they stand for, `{"offset":..,"timestamp":..}`.
+    """rate-micro-batch: the rows so far and their time, `{"offset":..,"timestamp":..}`.
 
-    Two plain names: likely, but a Python data source may write the same.
+    Likely, but a Python data source may use the same two names.
     """
 
     recognition: Recognition
@@ -109,7 +111,7 @@ class RateMicroBatchOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePartitionsOffset:
-    """rate in continuous mode: per partition `{"value":..,"runTimeMs":..}`. Sure."""
+    """rate in continuous mode: per partition `{"value":..,"runTimeMs":..}`. Certain."""
 
     recognition: Recognition
     values: Mapping[int, int]
@@ -117,10 +119,10 @@ class RatePartitionsOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionNumbersOffset:
-    """A number for each partition, `{"0":5,"1":8}` or `[5,8]`.
+    """A number for each partition, `{"0":5,"1":8}` or `[5,8]`. Shared.
 
-    Pub/Sub Lite writes the object, so does Spark's memory source in continuous and real-time
-    mode; the socket source in continuous mode writes the list. Shared by these.
+    Pub/Sub Lite writes the object, and so does Spark's memory source in continuous and real-time
+    mode; the socket source in continuous mode writes the list.
     """
 
     recognition: Recognition
@@ -128,10 +130,10 @@ class PartitionNumbersOffset:
 
 
 class ShardPosition(NamedTuple):
-    """Where a shard was read to; `number` is the sequence number, empty where there is none.
+    """The position in a shard; `number` is the sequence number, or empty.
 
-    `inside` is the number of the record in those that a producer put together under one number, and
-    `last` says that it is the last of them.
+    A producer may put several records under one sequence number: `inside` is the index of the
+    record among them, and `last` says that it is the last of them.
     """
 
     iterator: str
@@ -143,9 +145,9 @@ class ShardPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KinesisOffset:
-    """Kinesis: a position for each shard, by the key `stream/shard`.
+    """Kinesis: a position for each shard, with the key `stream/shard`.
 
-    Sure for both shapes known: an object with `metadata` and a member for each shard (the open
+    Certain for both known shapes: an object with `metadata` and a member for each shard (the open
     connectors), and a list of shards with `lastSeqNum` (Databricks).
     """
 
@@ -157,7 +159,7 @@ class KinesisOffset:
 class PubSubOffset:
     """Pub/Sub of Databricks: `seqNum` with `fetchEpoch`.
 
-    Documented and not open source: the names are sure, their number may vary.
+    Documented but not open source: the names are certain, but there may be more of them.
     """
 
     recognition: Recognition
@@ -168,9 +170,9 @@ class PubSubOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoLoaderOffset:
-    """Auto Loader (cloudFiles): how many files it had discovered, `seqNum` with backfill times.
+    """Auto Loader (cloudFiles): the number of discovered files, `seqNum`, with backfill times.
 
-    Documented and not open source: sure where a backfill time or the input path is there.
+    Documented but not open source: certain if it has a backfill time or the input path.
     """
 
     recognition: Recognition
@@ -181,7 +183,7 @@ class AutoLoaderOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergOffset:
-    """An Iceberg table: snapshot, and the position of the next file in it. Sure."""
+    """An Iceberg table: a snapshot, and the position of the next file in it. Certain."""
 
     recognition: Recognition
     snapshot_id: int
@@ -191,7 +193,7 @@ class IcebergOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequentialUnionOffset:
-    """Spark's sequential union: which of its sources is being read. Sure."""
+    """Spark's sequential union: the source that it currently reads. Certain."""
 
     recognition: Recognition
     active: str
@@ -201,14 +203,15 @@ class SequentialUnionOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOffset:
-    """The source had no offset yet: `-` in the log."""
+    """A source that has no offset yet: `-` in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueOffset:
-    """Any other JSON, shown as it is: a connector not known here, or a Python data source.
+    """Any other JSON, shown unchanged: an unknown connector, or a Python data source.
 
-    What the latter writes may look like any other's: it is one where its description says so.
+    The offset of a Python data source may look like that of any other source; it is recognised by
+    the description of the source.
     """
 
     value: Json
@@ -236,9 +239,9 @@ Offset = RecognisedOffset | NoOffset | OpaqueOffset
 class Movement(StrEnum):
     """How one partition of a source moved between two offsets.
 
-    CHANGED is for positions that have no order: another snapshot of a table, any opaque JSON.
-    START_UNKNOWN is for an end whose start is in no entry any more, END_UNKNOWN for the start of a
-    batch of Kinesis that has not told where it ended.
+    CHANGED is for positions without an order: a different snapshot of a table, or any opaque JSON.
+    START_UNKNOWN means that no entry has the start any more. END_UNKNOWN means that a batch of
+    Kinesis has a start and no recorded end.
     """
 
     UNCHANGED = "unchanged"
@@ -253,9 +256,9 @@ class Movement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChange:
-    """One partition between two offsets; a position is empty where there is none on that side.
+    """One partition between two offsets; a position is empty if that side has none.
 
-    `count` is how many of the source's units lie between, where its positions count them.
+    `count` is the number of the source's units in between, if its positions count units.
     """
 
     partition: str
@@ -267,10 +270,10 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedRange:
-    """What lies between two offsets of one source.
+    """The range between two offsets of one source.
 
-    `unit` says what a count counts: `offsets`, `log offsets`, `versions`, … A total is unknown
-    as soon as one of the counts is.
+    `unit` is the unit of the counts: `offsets`, `log offsets`, `versions`, … The total is unknown
+    if one of the counts is unknown.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""Which version of Spark may have written something."""
+"""Versions of Spark, ranges of versions, and vendors' own builds."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,8 +18,8 @@ class SparkVersion(NamedTuple):
 class VersionRange:
     """The versions that may have written a checkpoint's newest batch, both ends included.
 
-    `or_later`: the highest is the newest version known here, and a later one may write the same.
-    `reasons` has one sentence for each thing that narrowed the range.
+    `or_later`: the highest version is the newest known, and a later one may write the same.
+    `reasons` has one sentence for each observation that narrowed the range.
     """
 
     lowest: SparkVersion
@@ -36,9 +36,9 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """A vendor's own Spark, which pins and writes what no range of Apache's versions tells.
+    """A vendor's own Spark, which matches no range of Apache versions.
 
-    `name` is what it is called; `reasons` has one sentence for each thing that shows it.
+    `reasons` has one sentence for each observation that shows the vendor.
     """
 
     name: str

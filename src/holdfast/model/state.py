@@ -1,4 +1,4 @@
-"""What was seen of the state of a query: its operators, and their stores of one partition each."""
+"""The state of a query as it was read: its operators, and their stores in each partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisplacedPartition:
-    """A partition of state where Spark does not look for it, and the place where it does."""
+    """A state partition in a wrong folder, and the folder in which Spark looks for it."""
 
     folder: str
     belongs: str
@@ -21,13 +21,13 @@ class MisplacedPartition:
 class StoreEvidence:
     """One state store of one partition.
 
-    A version is a batch id plus one. `restorable` are the versions that can be put together from
-    what is there: a snapshot, and every change after it. `repairable` are those that can be only by
-    a Spark that passes over a damaged snapshot and replays the changes since the one before.
-    `metadata_version` is that of RocksDB's metadata in the newest snapshot, 0 where there is none
-    or it was not `opened`. `written_ms` is when the newest changes were written, where a later
-    write would have the same name. The files of a store with `unique_ids` count only if the last
-    commit names their ids.
+    A version is a batch id plus one. `restorable` are the versions that can be rebuilt from the
+    files: a snapshot, and every change after it. `repairable` are the versions that only some
+    versions of Spark can rebuild: they skip a damaged snapshot, and replay the changes since the
+    previous one. `metadata_version` is the version of RocksDB's metadata in the newest snapshot, 0
+    if there is none or it was not `opened`. `written_ms` has the times at which the newest changes
+    were written, if a later write would use the same file name. The files of a store with
+    `unique_ids` count only if the last commit names their ids.
     """
 
     partition: int
@@ -49,15 +49,15 @@ class StoreEvidence:
 class OperatorEvidence:
     """One stateful operator with its stores.
 
-    `restorable` are the batches that a query can be taken back to: their state can be put together
-    in all of them, and both logs hold the batch. `left_over` is the number of partitions that a
-    repartition to fewer has left behind: only `restorable` tells of them, too. `absent` are the
-    stores, by partition and name, that a start loads and that have no files; `partitions` counts
-    theirs, too. `unlisted` are its folders that cannot be listed: there may be more than was seen.
+    `restorable` are the batches that a query can go back to: the state of every store can be
+    rebuilt, and both logs have the batch. `left_over` is the number of partitions that remain after
+    a repartition to fewer; besides `left_over`, only `restorable` includes them. `absent` are the
+    stores, by partition and name, that a start loads and that have no files; `partitions` includes
+    their partitions. `unlisted` are its folders that cannot be listed: they may contain more.
 
-    `metadata` is the file of the operator's metadata that a start reads. An `evolving` operator
-    keeps its schemas under names that only that file tells, as transformWithState does;
-    `lost_schemas` are those of them that are not in this checkpoint.
+    `metadata` is the operator's metadata file that a start reads. An `evolving` operator, such as
+    transformWithState, keeps its schemas under names that only that file contains; `lost_schemas`
+    are those that are not in this checkpoint.
     """
 
     operator: int
@@ -70,8 +70,8 @@ class OperatorEvidence:
     restorable: tuple[Span, ...] | Unknown
     schema: Mapping[str, tuple[ColumnFamily, ...]]
     properties: Json
-    declared: tuple[StateStoreInfo, ...]
-    """The stores as the operator's metadata names them; none where it cannot be read."""
+    declared_stores: tuple[StateStoreInfo, ...]
+    """The stores that the operator's metadata names; none if it cannot be read."""
     stores: tuple[StoreEvidence, ...]
     metadata: Fact[str]
     evolving: bool = False
@@ -81,25 +81,25 @@ class OperatorEvidence:
 
     @property
     def oldest_batch(self) -> BatchId | None:
-        """The oldest batch that is known to be restorable."""
+        """Return the oldest batch that is known to be restorable."""
         known = () if isinstance(self.restorable, Unknown) else self.restorable
         return BatchId(known[0].first) if known else None
 
     @property
     def newest_batch(self) -> BatchId | None:
-        """The newest batch that is known to be restorable."""
+        """Return the newest batch that is known to be restorable."""
         known = () if isinstance(self.restorable, Unknown) else self.restorable
         return BatchId(known[-1].last) if known else None
 
 
 def make_lost_operator(operator: int, name: Fact[str], reason: str) -> OperatorEvidence:
-    """Return an operator of which nothing is left.
+    """Return an operator that has no files left.
 
-    Which partitions it had is not known, but every operator has a first one.
+    Its partitions are not known, but every operator has a partition 0.
     """
     return OperatorEvidence(
         operator=operator, name=name, partitions=0, left_over=0, rows=Unknown(reason=reason),
-        bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared=(),
+        bytes=0, latest_version=None, restorable=(), schema={}, properties={}, declared_stores=(),
         stores=(), metadata=Absent(reason=reason), absent=((0, "default"),),
     )  # fmt: skip
 

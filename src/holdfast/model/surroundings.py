@@ -1,6 +1,6 @@
-"""What was looked up around a checkpoint: its storage, its neighbours, and its sources themselves.
+"""The surroundings of a checkpoint: its storage, its neighbours, and the sources themselves.
 
-Everything is a value or Unknown with the reason why it was not looked up.
+Everything is a value, or Unknown with the reason why it was not looked up.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from holdfast.model.source_offset import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaHistory:
-    """A Delta table that a source reads: its id, and the versions whose log is still there."""
+    """A Delta table that a source reads: its id, and the versions that its log still has."""
 
     path: str
     table_id: str
@@ -23,9 +23,9 @@ class DeltaHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
-    """What a Kafka cluster still has: the first and the next offset of each partition.
+    """The offsets that a Kafka cluster still has: the first and the next one of each partition.
 
-    `identity` are the ids of the cluster and of its topics.
+    `identity` has the ids of the cluster and of its topics.
     """
 
     servers: str
@@ -36,7 +36,7 @@ class KafkaCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenFile:
-    """A landing file that has another time than it had when it was taken into the log."""
+    """A landing file whose modification time changed since the log took it."""
 
     path: str
     logged_ms: int
@@ -54,24 +54,24 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingFolder:
-    """The landing folder of a file source, held against its log.
+    """The landing folder of a file source, compared with the source's log.
 
-    `reads` is what the source reads, a pattern perhaps; empty where nothing tells it. `newest_ms`
-    is the newest time in the whole log. `left_out` says what was not looked at.
+    `pattern` is the path or glob that the source reads; empty if it is not known. `newest_ms` is
+    the newest time in the whole log. `not_checked` says what was not checked.
     """
 
-    reads: str
+    pattern: str
     newest_ms: int
     rewritten: tuple[RewrittenFile, ...]
     unread: tuple[UnreadFile, ...]
-    left_out: str
+    not_checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCopy:
-    """A checkpoint with the same query id that does not lie beside this one.
+    """A checkpoint with the same query id that is not in the same folder as this one.
 
-    `last_planned` is the newest batch in its offset log, -1 where it has none.
+    `last_planned` is the newest batch in its offset log, -1 if the log is empty.
     """
 
     location: str
@@ -80,9 +80,9 @@ class CheckpointCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationFacts:
-    """A checkpoint location or its base: where it lies, on what, and which checkpoint is above it.
+    """A checkpoint location or its base: its path, its file system, and a checkpoint above it.
 
-    `path` is None where it is not on this machine; `temporary` is this machine's temporary folder.
+    `path` is None if it is not on this machine; `temporary` is this machine's temporary folder.
     """
 
     url: str
@@ -94,11 +94,12 @@ class LocationFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where the checkpoint lies and what its sources still have.
+    """The location of the checkpoint, and the data that its sources still have.
 
     `files_gone` are files of the next batch that no longer exist. `same_query` are checkpoints
-    beside it with the same query id, and `copies` those near it: in it, above it, or some levels
-    below its parent folder. `asked` are the settings that the query will be started with.
+    in the same folder with the same query id. `copies` are such checkpoints nearby: inside this
+    one, above it, or some levels below its parent folder. `start_settings` are the settings that
+    the query will start with.
     """
 
     location: LocationFacts
@@ -107,5 +108,5 @@ class Surroundings:
     same_query: tuple[str, ...] | Unknown
     delta: Mapping[str, DeltaHistory | Unknown]
     kafka: KafkaCluster | Unknown
-    asked: Mapping[str, str]
+    start_settings: Mapping[str, str]
     copies: tuple[CheckpointCopy, ...] = ()

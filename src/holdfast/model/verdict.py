@@ -1,4 +1,4 @@
-"""How a checkpoint stands, in one sentence."""
+"""The status of a checkpoint in one sentence."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The sentence and how serious it is."""
+    """The sentence, and how much attention it needs."""
 
     level: Level
     text: str

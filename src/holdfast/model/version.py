@@ -1,3 +1,3 @@
-"""The version of holdfast, said once."""
+"""The version of holdfast."""
 
 VERSION = "0.1.0"

@@ -79,7 +79,7 @@ def _list_ranges(evidence: Evidence) -> Iterator[SourceRange]:
         yield SourceRange(
             source=source.name,
             kind=source.kind,
-            or_kinds=source.or_kinds,
+            other_kinds=source.other_kinds,
             start=ends.get(source.name),
             end=_NO_END,
             consumed=_NO_END,

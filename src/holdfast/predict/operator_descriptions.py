@@ -58,14 +58,22 @@ def is_processor(operator: OperatorEvidence) -> bool:
 def list_own_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
     """The schemas that its metadata names in this checkpoint, by their paths in it."""
     root = normalize_location(evidence.location.value)
-    named = (normalize_location(path) for store in operator.declared for path in store.schema_paths)
+    named = (
+        normalize_location(path)
+        for store in operator.declared_stores
+        for path in store.schema_paths
+    )
     return tuple(path.removeprefix(f"{root}/") for path in named if path.startswith(f"{root}/"))
 
 
 def list_foreign_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
     """The schemas that its metadata names in other places."""
     root = normalize_location(evidence.location.value)
-    named = (normalize_location(path) for store in operator.declared for path in store.schema_paths)
+    named = (
+        normalize_location(path)
+        for store in operator.declared_stores
+        for path in store.schema_paths
+    )
     return tuple(dict.fromkeys(path for path in named if not path.startswith(f"{root}/")))
 
 

@@ -78,7 +78,7 @@ def choose_start(
     spark, chosen = _choose_spark(evidence, asked)
     continuous = evidence.batches.continuous and not asynchronous
     return StartOptions(
-        spark=spark, chosen=chosen, asynchronous=asynchronous, continuous=continuous
+        spark=spark, chosen_because=chosen, asynchronous=asynchronous, continuous=continuous
     )
 
 
@@ -91,7 +91,9 @@ def list_candidates(
     checkpoint may start it, and of a checkpoint that says nothing, each that is supported.
     """
     likely = choose_start(evidence, asked, asynchronous=asynchronous)
-    others = () if asked is not None or likely.chosen == _RAN_LAST else _list_possible(evidence)
+    others = (
+        () if asked is not None or likely.chosen_because == _RAN_LAST else _list_possible(evidence)
+    )
     return (likely, *(replace(likely, spark=one) for one in others if one != likely.spark))
 
 
@@ -123,14 +125,14 @@ def predict(evidence: Evidence, how: StartOptions) -> Restart:
     """What the next start does; nothing is said where it reads what this look could not."""
     hidden = unread_files.find(evidence)
     if hidden:
-        return _make_unknown(how, Unknown(reason=hidden[0].told), None)
+        return _make_unknown(how, Unknown(reason=hidden[0].description), None)
     if how.continuous:
         return continuous.predict(evidence, how)
     found = _predict_micro_batch(evidence, how)
     otherwise = _predict_separate_sources(evidence, how) or _predict_lost_state(
         evidence, how, found
     )
-    return replace(found, otherwise=otherwise)
+    return replace(found, alternative=otherwise)
 
 
 def _predict_separate_sources(evidence: Evidence, how: StartOptions) -> AlternativeRestart | None:
@@ -319,7 +321,7 @@ def _forecast_run(
     )
     behind = unsure
     for name, log in evidence.source_logs.items():
-        if not log.of_files:
+        if not log.is_file_log:
             continue
         if unsure and name not in positions:
             continue
@@ -355,7 +357,7 @@ def _list_ranges(
         yield SourceRange(
             source=source.source,
             kind=_name_kind(source.offset, told) if known is None else known.kind,
-            or_kinds=() if known is None else known.or_kinds,
+            other_kinds=() if known is None else known.other_kinds,
             start=start,
             end=end,
             consumed=end
@@ -376,7 +378,7 @@ def _make_open_range(source: SourceEvidence, *, rerun: bool) -> SourceRange:
     return SourceRange(
         source=source.name,
         kind=source.kind,
-        or_kinds=source.or_kinds,
+        other_kinds=source.other_kinds,
         start=start,
         end=_DECIDED,
         consumed=_DECIDED,

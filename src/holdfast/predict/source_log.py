@@ -18,7 +18,7 @@ from holdfast.model.json import Json
 from holdfast.model.source_offset import FileOffset, NumberOffset
 
 DEFAULT_INTERVAL = 10
-EMPTY = SourceLog(of_files=True, entries=(), compacts=(), damaged=())
+EMPTY = SourceLog(is_file_log=True, entries=(), compacts=(), damaged=())
 
 
 def map_folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
@@ -33,7 +33,7 @@ def read_offset(offset: Json, log: SourceLog | None) -> int | None:
         return None
     if isinstance(found, FileOffset):
         return found.log_offset
-    files = log is not None and log.of_files
+    files = log is not None and log.is_file_log
     return found.value if files and isinstance(found, NumberOffset) else None
 
 

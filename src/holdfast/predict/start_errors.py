@@ -31,7 +31,7 @@ def find_at_start(evidence: Evidence, how: StartOptions) -> Iterator[StartError]
     """What stops a start before any batch is touched."""
     yield from _find_in_metadata(evidence, how.spark)
     for name, log in evidence.source_logs.items():
-        if log.of_files:
+        if log.is_file_log:
             yield from source_errors.find_in_log(name, log, how.spark)
     yield from _find_in_latest_entries(evidence, how.spark)
     if how.spark >= _V4_2 and not how.asynchronous:
@@ -143,11 +143,11 @@ def _find_repartition(evidence: Evidence) -> Iterator[StartError]:
         yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
     known = [one for one in entries if one is not None]
     # Spark 2.2 and older pin nothing, but write their time there.
-    if any(one.bare for one in known):
+    if any(one.lacks_settings for one in known):
         reason = f"the second line of `offsets/{planned}` or `{path}` is empty"
         yield exceptions.make_error("", ("IllegalArgumentException",), reason, path)
     counts = [one.settings.get(pinned.SHUFFLE_PARTITIONS) for one in known]
-    if None in counts and _read_last_version(evidence) == state_partitions.FORGETS:
+    if None in counts and _read_last_version(evidence) == state_partitions.FORGETFUL_RELEASE:
         reason = f"`{pinned.SHUFFLE_PARTITIONS}` is not in `offsets/{planned}` or `{path}`"
         yield exceptions.make_error("", ("NoSuchElementException",), reason, path)
     elif None not in counts and len(set(counts)) > 1:
@@ -220,7 +220,7 @@ def find_bare_entry(
     if the batch runs again, when it has reached the sink.
     """
     entry = evidence.offset_entries.get(planned)
-    if entry is not None and entry.bare and spark >= NEEDS_SETTINGS:
+    if entry is not None and entry.lacks_settings and spark >= NEEDS_SETTINGS:
         yield exceptions.make_error(
             "",
             exceptions.NULL,
@@ -267,7 +267,7 @@ def find_blocked_entries(evidence: Evidence, batch: BatchId) -> Iterator[StartEr
     """Files that a new batch writes, and cannot where an old checksum lies in their place."""
     for name, log in evidence.source_logs.items():
         path = f"sources/{name}/{source_log.find_latest(log) + 1}"
-        if log.of_files and path in evidence.leftover_checksums:
+        if log.is_file_log and path in evidence.leftover_checksums:
             yield exceptions.make_checksum_error(path, batch, Stage.START)
     if f"offsets/{batch}" in evidence.leftover_checksums:
         # The entry itself is moved to its place before its checksum is not.

@@ -206,7 +206,9 @@ def _make_schema_error(file: UnreadableFile, spark: SparkVersion, batch: BatchId
 
 def _make_missing_error(evidence: Evidence, spark: SparkVersion, load: StateLoad) -> StartError:
     condition = _name_condition(evidence, spark, load)
-    why = "".join(f": {one.told}" for one in list_blocking(evidence, load, load.missing[0])[:1])
+    why = "".join(
+        f": {one.description}" for one in list_blocking(evidence, load, load.missing[0])[:1]
+    )
     told = f"version {load.version} of the state cannot be put together in `{load.missing[0]}`"
     return StartError(
         stage=Stage.WRITING,

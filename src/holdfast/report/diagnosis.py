@@ -44,7 +44,7 @@ def to_json(diagnosis: Diagnosis) -> Json:
             "not_assessed": [
                 {"question": one.question, "reason": one.reason} for one in diagnosis.not_assessed
             ],
-            "spark_versions": [str(one) for one in diagnosis.sparks],
+            "spark_versions": [str(one) for one in diagnosis.spark_versions],
             "other_versions": [_other_to_json(one) for one in diagnosis.others],
         }
     )
@@ -53,7 +53,7 @@ def to_json(diagnosis: Diagnosis) -> Json:
 def _other_to_json(shown: Diagnosis) -> Json:
     """A better outcome, with other versions of Spark."""
     return {
-        "spark_versions": [str(one) for one in shown.sparks],
+        "spark_versions": [str(one) for one in shown.spark_versions],
         "verdict": shown.judgement.value,
         "restart": _restart_to_json(shown.restart),
         "codes": [one.code.value for one in shown.findings],
@@ -61,10 +61,10 @@ def _other_to_json(shown: Diagnosis) -> Json:
 
 
 def _restart_to_json(shown: Restart) -> Json:
-    other = shown.otherwise
+    other = shown.alternative
     return {
         "spark": str(shown.starting.spark),
-        "spark_chosen": shown.starting.chosen,
+        "spark_chosen": shown.starting.chosen_because,
         "asynchronous": shown.starting.asynchronous,
         "continuous": shown.starting.continuous,
         "batch": _number_to_json(shown.batch),
@@ -112,7 +112,7 @@ def _range_to_json(shown: SourceRange) -> Json:
     return {
         "source": shown.source,
         "kind": shown.kind,
-        "or_kinds": list(shown.or_kinds),
+        "or_kinds": list(shown.other_kinds),
         "start": shown.start,
         "end": None if isinstance(shown.end, Unknown) else shown.end,
         "end_known": not isinstance(shown.end, Unknown),
@@ -157,8 +157,12 @@ def _make_lines(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _format_verdict(shown: Diagnosis) -> Line:
-    sparks = f" with Spark {versions.format_versions(shown.sparks)}" if shown.sparks else ""
-    other = shown.restart.otherwise
+    sparks = (
+        f" with Spark {versions.format_versions(shown.spark_versions)}"
+        if shown.spark_versions
+        else ""
+    )
+    other = shown.restart.alternative
     unless = f", unless {other.condition}" if shown.judgement is Judgement.SAFE and other else ""
     said = f"{shown.judgement.value}{sparks}{unless}: {_format_sentence(shown)}"
     return (Part(said, JUDGEMENT_STYLES[shown.judgement]),)
@@ -204,7 +208,7 @@ def _describe_epoch(restart: Restart, epoch: int) -> str:
 
 def _format_restart(shown: Restart) -> Iterator[Line]:
     mode = ", in continuous mode" if shown.starting.continuous else ""
-    version = f"Spark {shown.starting.spark}, {shown.starting.chosen}{mode}"
+    version = f"Spark {shown.starting.spark}, {shown.starting.chosen_because}{mode}"
     yield (Part("Restart", Style.HEAD), Part(f"  {version}", Style.DIM))
     yield (Part(f"  {_describe_start(shown)}"),)
     for one in shown.ranges:
@@ -225,10 +229,10 @@ def _format_restart(shown: Restart) -> Iterator[Line]:
     if not shown.sinks:
         yield (Part("  sink: unknown", Style.CAREFUL),)
     yield from (_format_error(error) for error in _list_errors(shown))
-    if shown.otherwise is not None:
-        yield (Part(f"  or, if {shown.otherwise.condition},", Style.CAREFUL),)
+    if shown.alternative is not None:
+        yield (Part(f"  or, if {shown.alternative.condition},", Style.CAREFUL),)
         yield from (
-            (Part("  "), *_format_error(error)) for error in _list_errors(shown.otherwise.restart)
+            (Part("  "), *_format_error(error)) for error in _list_errors(shown.alternative.restart)
         )
 
 

@@ -112,7 +112,7 @@ def source_to_json(shown: SourceEvidence) -> Json:
         "batch": shown.batch,
         "after": shown.after,
         "kind": shown.kind,
-        "or_kinds": list(shown.or_kinds),
+        "or_kinds": list(shown.other_kinds),
         "description": shown.described,
         "same_as": None
         if shown.same_as is None

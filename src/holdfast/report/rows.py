@@ -60,7 +60,9 @@ def format_kind(shown: SourceEvidence | SourceRange) -> str:
     """What a source is, or may be."""
     if not shown.kind:
         return "no offset"
-    return " or ".join((shown.kind, ", ".join(shown.or_kinds))) if shown.or_kinds else shown.kind
+    return (
+        " or ".join((shown.kind, ", ".join(shown.other_kinds))) if shown.other_kinds else shown.kind
+    )
 
 
 def measure_ms(shown: TimelineBatch) -> int | None:

@@ -111,7 +111,7 @@ def _note_unread(evidence: Evidence) -> list[str]:
         told.append(f"this user may not read `{forbidden[0].path}`{more}")
     if long:
         more = f", nor were {len(long) - 1:,} more" if len(long) > 1 else ""
-        told.append(f"{long[0].told}{more}")
+        told.append(f"{long[0].description}{more}")
     if others:
         told.append(f"{'1 file' if others == 1 else f'{others:,} files'} cannot be read")
     return told
@@ -175,7 +175,7 @@ def _judge_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
         seen = f"batch {batches.last_committed} is committed, and what is planned is not known"
     level = Level.CAREFUL if log.forbidden else Level.BAD
     return Verdict(
-        level=level, text=f"{seen or 'which batches there are is not known'}: {log.told}"
+        level=level, text=f"{seen or 'which batches there are is not known'}: {log.description}"
     )
 
 

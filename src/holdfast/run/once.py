@@ -76,7 +76,7 @@ def once(
         trigger=Continuously(),
         output_mode=OutputMode.APPEND,
         settings={},
-        declared=DeclarationSite(file=checkpoint, line=0),
+        declared_at=DeclarationSite(file=checkpoint, line=0),
     )
     declaration = Declaration(
         name=name, checkpoints=base, settings={}, storage=dict(storage or {}), jobs=(job,)
@@ -130,7 +130,7 @@ class Once:
         if serving is not None and self._served is not None and serving[1] != self._served[1]:
             raise OptionInvalid(
                 f"Cannot write for query `{serving[1]}`: this `once` object writes for query"
-                f" `{self._served[1]}` with the checkpoint `{self._job.declared.file}`",
+                f" `{self._served[1]}` with the checkpoint `{self._job.declared_at.file}`",
                 hint="call `holdfast.once` for each query, with the query's own"
                 " `checkpointLocation`",
             )

@@ -100,7 +100,7 @@ class Pipeline:
                 trigger=_parse_trigger(trigger),
                 output_mode=_parse_output_mode(output_mode),
                 settings=dict(settings or {}),
-                declared=_find_declaration(function),
+                declared_at=_find_declaration(function),
             )
             self._add(job)
             return function
@@ -140,14 +140,14 @@ class Pipeline:
 
     def _add(self, job: Job) -> None:
         other = self._jobs.get(job.name)
-        if other is not None and (other.declared, other.reads, other.writes) != (
-            job.declared,
+        if other is not None and (other.declared_at, other.reads, other.writes) != (
+            job.declared_at,
             job.reads,
             job.writes,
         ):
             raise JobDuplicated(
-                f"Pipeline `{self.name}` declares job `{job.name}` twice, in {other.declared} and"
-                f" in {job.declared}",
+                f"Pipeline `{self.name}` declares job `{job.name}` twice, in {other.declared_at}"
+                f" and in {job.declared_at}",
                 hint="rename one of them: the name is the checkpoint location",
             )
         self._jobs[job.name] = job

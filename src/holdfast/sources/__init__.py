@@ -1,4 +1,4 @@
-"""Sources: where a job's rows come from. These functions declare one; nothing is opened yet."""
+"""Sources that a job reads rows from. These functions declare a source and do not open it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,16 +17,20 @@ def files(
     schema: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Files:
-    """Files of a landing directory. `schema` is Spark's DDL, needed for all formats but text."""
+    """Declare the files of a landing directory as a source.
+
+    `schema` is Spark's DDL; every format except text needs it.
+    """
     if format not in FILE_FORMATS:
         raise OptionInvalid(
-            f"expected a file format of {', '.join(FILE_FORMATS)}, found `{format}`",
-            hint='for anything else read it as text: `sources.files(path, format="text")`',
+            f"`{format}` is not a supported file format: use {', '.join(FILE_FORMATS)}",
+            hint='read files of a different format as text: `sources.files(path, format="text")`',
         )
     if schema is None and format != "text":
         raise OptionInvalid(
-            f"expected a schema for the {format} files of `{path}`, found none",
-            hint='give it as DDL: `sources.files(path, format="json", schema="id INT, at STRING")`',
+            f"the {format} files of `{path}` have no schema",
+            hint="add a schema in DDL:"
+            ' `sources.files(path, format="json", schema="id INT, at STRING")`',
         )
     return Files(path=path, format=format, schema=schema, options=dict(options or {}))
 
@@ -38,16 +42,19 @@ def kafka(
     starting: str = "earliest",
     options: Mapping[str, str] | None = None,
 ) -> Kafka:
-    """Topics of a Kafka cluster; `starting` counts only while there is no checkpoint."""
+    """Declare topics of a Kafka cluster as a source.
+
+    `starting` has an effect only as long as there is no checkpoint.
+    """
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     if not names or not all(names):
         raise OptionInvalid(
-            "expected the name of a Kafka topic, found none",
-            hint='name it: `sources.kafka(servers, "topic")`',
+            "the Kafka source names no topic, or an empty one",
+            hint='name the topic: `sources.kafka(servers, "topic")`',
         )
     return Kafka(servers=servers, topics=names, starting=starting, options=dict(options or {}))
 
 
 def delta(path: str, *, options: Mapping[str, str] | None = None) -> DeltaTable:
-    """A Delta table, read as a stream of its commits."""
+    """Declare a Delta table as a source, read as a stream of its commits."""
     return DeltaTable(path=path, options=dict(options or {}))

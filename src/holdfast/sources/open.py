@@ -15,13 +15,13 @@ _CONNECT_SECONDS = 5.0
 _DEFAULT_KAFKA_PORT = 9092
 
 MAX_POLL_RECORDS = "5000"
-"""A poll hands out 500 records by default. After each one Spark seeks to both ends of the partition
-and back, which throws away what the consumer had fetched beyond them. What a poll can hold is
-bounded by `max.partition.fetch.bytes` all the same."""
+"""Records per poll. Kafka's default is 500. After each poll Spark seeks to both ends of the
+partition and back, and the consumer drops the records that it had fetched in advance. A larger
+number means fewer seeks; `max.partition.fetch.bytes` still limits the size of a poll."""
 
 
 def open_stream(source: DeclaredSource, spark: "SparkSession") -> "DataFrame":
-    """The source as a streaming DataFrame; raises SourceUnavailable if it is not there."""
+    """Return the source as a streaming DataFrame; raise SourceUnavailable if it does not answer."""
     match source:
         case Files():
             return _open_files(source, spark)
@@ -36,7 +36,7 @@ def _open_files(source: Files, spark: "SparkSession") -> "DataFrame":
         folder = urls.to_local_path(source.path)
         if not folder.is_dir():
             raise SourceUnavailable(
-                f"expected the landing directory `{source.path}`, found no such directory",
+                f"the landing directory `{source.path}` does not exist",
                 hint=f"create it: `mkdir -p {shlex.quote(str(folder))}`",
             )
     reader = spark.readStream.format(source.format).options(**source.options)
@@ -58,7 +58,7 @@ def _open_kafka(source: Kafka, spark: "SparkSession") -> "DataFrame":
 
 
 def _require_reachable(source: Kafka) -> None:
-    """One bootstrap server must answer: Spark itself would try for minutes before it says so."""
+    """Raise SourceUnavailable if no bootstrap server answers: Spark would retry for minutes."""
     for server in source.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         address = (host or server.strip(), int(port) if port.isdecimal() else _DEFAULT_KAFKA_PORT)
@@ -68,8 +68,8 @@ def _require_reachable(source: Kafka) -> None:
             continue
         return
     raise SourceUnavailable(
-        f"expected a Kafka broker at `{source.servers}`, found none that answers",
-        hint=f"check that the brokers run and that `{source.servers}` can be reached from here",
+        f"no Kafka broker answers at `{source.servers}`",
+        hint=f"check that the brokers run and that this machine can reach `{source.servers}`",
     )
 
 
@@ -84,7 +84,6 @@ def _open_delta(source: DeltaTable, spark: "SparkSession") -> "DataFrame":
         )
     except AnalysisException as error:
         raise SourceUnavailable(
-            f"expected the Delta table `{source.path}` to read, found:"
-            f" {str(error).splitlines()[0]}",
-            hint="start the job that writes it first, or in the same `holdfast run`",
+            f"cannot read the Delta table `{source.path}`: {str(error).splitlines()[0]}",
+            hint="start the job that writes the table first, or in the same `holdfast run`",
         ) from error

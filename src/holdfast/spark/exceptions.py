@@ -1,6 +1,6 @@
-"""Stage 3: what Spark raises, as values: the conditions and classes are Spark's own.
+"""The errors that Spark raises, as values with Spark's own conditions and classes.
 
-A class differs from one version to the next only in wrappers; most conditions came with 4.0.
+Between versions, the classes differ only in their wrappers. Most conditions are new in 4.0.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from holdfast.model.ids import BatchId
 from holdfast.model.restart import Stage, StartError
 from holdfast.model.spark_version import SparkVersion
 
-NO_BATCH = Unknown(reason="it fails before it knows the batch")
+NO_BATCH = Unknown(reason="the query fails before it knows the batch")
 STATE_ERROR = ("IllegalStateException",)
 NULL = ("NullPointerException",)
 JSON_ERRORS = (
@@ -29,25 +29,25 @@ _CONCURRENT = "SparkConcurrentModificationException"
 
 
 def adapt_condition(error: StartError, spark: SparkVersion) -> StartError:
-    """An error with the condition that it has in a version of Spark; in 3.5 mostly with none."""
-    named = error.condition.partition(".")[0]
-    return replace(error, condition="") if named in _SINCE_4_0 and spark < _V4_0 else error
+    """Return the error with its condition in a version of Spark; most have none before 4.0."""
+    name = error.condition.partition(".")[0]
+    return replace(error, condition="") if name in _SINCE_4_0 and spark < _V4_0 else error
 
 
 def is_late(file: UnreadableFile) -> bool:
-    """Whether Spark reads the entry, and only fails when it uses what the entry says."""
+    """Return whether Spark can read the entry, and fails only when it uses the offsets."""
     return file.reason.startswith(("the offset of source", "names no source"))
 
 
 def find_unreadable(evidence: Evidence, path: str) -> UnreadableFile | None:
-    """The file of a path, if it cannot be read."""
-    return next((one for one in evidence.unreadable if one.path == path), None)
+    """Return the file with this path if it cannot be read."""
+    return next((file for file in evidence.unreadable if file.path == path), None)
 
 
 def make_damage_error(
     file: UnreadableFile, *, exact: bool, stage: Stage = Stage.START
 ) -> StartError:
-    """What Spark raises at a damaged entry; `exact`: it demands the very version it writes."""
+    """Return the error for a damaged entry; `exact`: Spark accepts only the version it writes."""
     reason = f"`{file.path}` cannot be read: {file.reason}"
     if file.reason == "empty" or file.reason.startswith(_NOT_IN_VERSION_2):
         return make_error("", STATE_ERROR, reason, file.path, stage=stage)
@@ -59,7 +59,7 @@ def make_damage_error(
             f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, file.path, stage=stage
         )
     if is_late(file):
-        # Another source of the batch may fail before the one whose offset is cut short.
+        # A different source of the batch may fail before the source whose offset is cut short.
         classes: tuple[str, ...] = ("AssertionError", *STATE_ERROR)
     else:
         classes = ("NoSuchElementException", "MalformedInputException", "IllegalArgumentException")
@@ -67,22 +67,22 @@ def make_damage_error(
 
 
 def make_epoch_commit_error(file: UnreadableFile, epoch: BatchId) -> StartError:
-    """What continuous mode raises at a damaged entry, which it reads to commit an epoch."""
-    found = make_damage_error(file, exact=False, stage=Stage.COMMITTING)
-    return replace(found, batch=epoch)
+    """Return the error for a damaged entry that continuous mode reads to commit an epoch."""
+    error = make_damage_error(file, exact=False, stage=Stage.COMMITTING)
+    return replace(error, batch=epoch)
 
 
 def make_version_error(path: str, version: int, condition: str, spark: SparkVersion) -> StartError:
-    """An entry of a format that this Spark does not read."""
+    """Return the error for an entry in a version that this Spark does not read."""
     reason = f"`{path}` has version {version}, which Spark {spark} does not read"
     return make_error(f"INVALID_LOG_VERSION.{condition}", STATE_ERROR, reason, path)
 
 
 def make_checksum_error(path: str, batch: BatchId | Unknown, stage: Stage) -> StartError:
-    """A file that cannot be written, because an old checksum lies in its place."""
+    """Return the error for a file that cannot be written because its old checksum still exists."""
     folder, _, name = path.rpartition("/")
     hidden = f"{folder}/.{name}.crc" if folder else f".{name}.crc"
-    reason = f"`{hidden}` was left behind when `{path}` was removed, and blocks writing it anew"
+    reason = f"`{hidden}` remained when `{path}` was removed, so Spark cannot write `{path}` again"
     return make_error("", (_CONCURRENT,), reason, hidden, stage=stage, batch=batch)
 
 
@@ -95,7 +95,7 @@ def make_error(
     stage: Stage = Stage.START,
     batch: BatchId | Unknown = NO_BATCH,
 ) -> StartError:
-    """An error; by default one that comes before the batch is known."""
+    """Return an error; by default one that occurs before the query knows the batch."""
     return StartError(
         stage=stage,
         batch=batch,

@@ -1,4 +1,4 @@
-"""The formats in a checkpoint that only some versions of Spark write."""
+"""The on-disk formats that only some versions of Spark write, by version."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from holdfast.model.spark_version import SparkVersion
 
 
 class Format(StrEnum):
-    """Something in a checkpoint that only some versions of Spark write."""
+    """A format in a checkpoint that only some versions of Spark write."""
 
     OFFSET_LOG_2 = "offset log version 2"
     COMMIT_LOG_2 = "commit log version 2"
@@ -41,5 +41,5 @@ WRITTEN_SINCE: Mapping[Format, SparkVersion] = {
 }
 
 
-# What no other reads: a later Spark cannot have gone on from it, and an earlier one neither.
+# No other version reads these, so no earlier or later version can have run from the checkpoint.
 ONLY_BY: Mapping[Format, SparkVersion] = {Format.ROCKSDB_METADATA_2: SparkVersion(4, 0)}

@@ -1,7 +1,8 @@
-"""The settings that every entry of the offset log pins, and since which version.
+"""The settings that every entry of the offset log pins, and the version that first pins each.
 
-They must not change during the life of a query. A release pins all that it knows, whatever the
-query, so a pinned setting means "this version or later", and a missing one "an earlier version".
+These settings must not change during the life of a query. A release pins every setting that it
+knows, whatever the query is. So a pinned setting means "this version or later", and a missing
+setting means "an earlier version".
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ OF_3_5_4, LOST_IN = f"spark.databricks.sql.{PRUNE}", SparkVersion(4, 1)
 """3.5.4 pinned `PRUNE` under this name; releases from `LOST_IN` on no longer read it."""
 _STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
 
-# Checked in the source of every release from 2.1.0 to 4.2.0, and against checkpoints that the last
+# Verified with the source of every release from 2.1.0 to 4.2.0, and with checkpoints that the last
 # release of each minor version wrote.
 PINNED_SINCE: Mapping[str, SparkVersion] = {
     SHUFFLE_PARTITIONS: SparkVersion(2, 2),
@@ -36,11 +37,13 @@ PINNED_SINCE: Mapping[str, SparkVersion] = {
     "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": SparkVersion(4, 3),
 }
 
-# The first release of the minor version that pins it, where that is not the first of all.
+# Settings that the first patch release of their minor version does not pin yet, with the release
+# that does.
 FROM_RELEASE = {_STRICT: "3.2.2"}
 
-# Some releases of a minor version pin it and others do not: there it tells, absent it does not.
+# Settings that only some releases of a minor version pin: their presence narrows the range, their
+# absence does not.
 PINNED_WITHIN: Mapping[str, tuple[SparkVersion, str]] = {
-    OF_3_5_4: (SparkVersion(3, 5), "which of Apache Spark only 3.5.4 does"),
-    f"spark.sql.{PRUNE}": (SparkVersion(3, 5), "which 3.5.5 and later do"),
+    OF_3_5_4: (SparkVersion(3, 5), "as by Apache Spark 3.5.4 only"),
+    f"spark.sql.{PRUNE}": (SparkVersion(3, 5), "as by Spark 3.5.5 and later"),
 }

@@ -1,8 +1,8 @@
-"""Stage 3: Evidence -> the partitions of the state whose number no offset entry keeps.
+"""Evidence -> the number of state partitions, if no offset entry keeps it.
 
-Spark 4.2.0 forgets `spark.sql.shuffle.partitions` in an offset log of version 2. At a start it
-takes the session's value, and looks for a row where its key belongs by that number. Later releases
-find the number in the state.
+Spark 4.2.0 does not write `spark.sql.shuffle.partitions` into an offset log of version 2. A start
+takes the session's value, and looks for each row in the partition that this number gives. Later
+releases read the number from the state.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,44 +11,44 @@ from holdfast.model.checkpoint import ColumnFamily
 from holdfast.model.evidence import Evidence
 from holdfast.spark.pinned import SHUFFLE_PARTITIONS
 
-FORGETS = "4.2.0"
+FORGETFUL_RELEASE = "4.2.0"
 _SINCE = 2
 _MOST_DIGITS = 6
 
 
 def find_unpinned(evidence: Evidence) -> Mapping[int, int]:
-    """How many partitions each operator has, where nothing keeps the number; otherwise none."""
+    """Return the number of partitions of each operator; nothing if the offset log pins it."""
     planned = evidence.batches.last_planned
     entry = evidence.offset_entries.get(planned) if planned is not None else None
     if entry is None or entry.version < _SINCE or SHUFFLE_PARTITIONS in entry.settings:
         return {}
     return {
-        one.operator: one.partitions
-        for one in evidence.operators
-        if is_keyed(one.schema, {store.partition for store in one.stores})
+        operator.operator: operator.partitions
+        for operator in evidence.operators
+        if is_keyed(operator.schema, {store.partition for store in operator.stores})
     }
 
 
 def read_planned(settings: Mapping[str, str]) -> int:
-    """The partitions that a batch was planned with; 0 where nothing tells."""
-    told = settings.get(SHUFFLE_PARTITIONS, "")
-    return int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 0
+    """Return the number of partitions that a batch was planned with; 0 if it is not pinned."""
+    number = settings.get(SHUFFLE_PARTITIONS, "")
+    return int(number) if number.isdecimal() and len(number) < _MOST_DIGITS else 0
 
 
 def is_keyed(schema: Mapping[str, tuple[ColumnFamily, ...]], partitions: Collection[int]) -> bool:
-    """Whether rows go to partitions by a key; without one there is one, whatever is asked for.
+    """Return whether rows go to partitions by a key; without a key, Spark uses one partition.
 
-    Where no schema tells, the partitions do that were seen; where there are none, it is likely.
+    Without a schema, the partitions on disk decide; without partitions, a key is likely.
     """
-    families = next((told for told in schema.values() if told), ())
+    families = next((listed for listed in schema.values() if listed), ())
     if not families:
         return not partitions or max(partitions) > 0
     return any(column.type != "void" for column in families[0].key)
 
 
-def describe(operator: int, was: int) -> str:
-    """What that means."""
+def describe(operator: int, partitions: int) -> str:
+    """Return a clause that describes the missing number."""
     return (
-        f"The state of operator {operator} lies in {was} partitions, and the offset log of Spark"
-        f" {FORGETS} in version 2 does not keep their number"
+        f"The state of operator {operator} has {partitions} partitions, and the offset log of Spark"
+        f" {FORGETFUL_RELEASE} in version 2 does not record this number"
     )

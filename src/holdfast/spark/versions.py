@@ -1,7 +1,7 @@
-"""Which versions of Spark holdfast knows: the one place that has to change for the next one.
+"""The versions of Spark that holdfast knows: the first file to change for the next version.
 
 Add the minor version to `KNOWN`, let it write `tests/checkpoints/<version>` (`make golden`), and
-follow what the tests turn up: settings that it pins go to `pinned.py`, formats to `formats.py`.
+follow the tests that fail: settings that it pins go to `pinned.py`, formats to `formats.py`.
 """
 
 import re
@@ -19,23 +19,23 @@ KNOWN = (
 OLDEST, NEWEST = KNOWN[0], KNOWN[-1]
 
 PREDICTED_SINCE = SparkVersion(3, 5)
-"""From this version on, real Spark has confirmed the predictions in every crash state."""
+"""From this version on, real Spark has confirmed the predictions for every crash state."""
 
 PREDICTED = f"{PREDICTED_SINCE} to {NEWEST}"
-"""The versions that a restart is predicted for, as people write them."""
+"""The versions that a restart is predicted for, as text."""
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
 def parse_version(text: str) -> SparkVersion | None:
-    """The minor version that a release is of; None where the text names none."""
-    found = _NUMBERS.match(text)
-    return SparkVersion(int(found[1]), int(found[2])) if found else None
+    """Return the minor version of a release; None if the text names no version."""
+    match = _NUMBERS.match(text)
+    return SparkVersion(int(match[1]), int(match[2])) if match else None
 
 
 def list_between(lowest: SparkVersion, highest: SparkVersion) -> tuple[SparkVersion, ...]:
-    """Return the minor versions from one to another, both included."""
-    return tuple(one for one in KNOWN if lowest <= one <= highest)
+    """Return the known minor versions in a range, both ends included."""
+    return tuple(version for version in KNOWN if lowest <= version <= highest)
 
 
 def format_versions(versions: Sequence[SparkVersion]) -> str:

@@ -1,15 +1,15 @@
-"""Where checkpoints and records lie: a small port to use storage, and one that can only read.
+"""Storage of checkpoints and records: one port that reads and writes, and one that only reads.
 
-store.py      the port to use storage: four verbs, of which only `create` is conditional
-reader.py     the port to look at storage: three verbs, none of which can change anything
-open.py       which implementation serves a path or URL
+store.py      the port that reads and writes: four verbs
+reader.py     the port that only reads: three verbs
+open.py       choose the implementation for a path or URL
 local.py      read a folder of this machine
 remote.py     read a folder of an object store or of HDFS
 objects.py    local disk, S3, Google, Azure and memory, through obstore
 hdfs.py       HDFS, through hdfs-native
-exclusive.py  create a name that must not exist: leases and Delta commits depend on it
-refusals.py   what an object store answers when it fails -> one sentence
-urls.py       one place, spelled as each engine wants it
+exclusive.py  create a file that must not exist yet: leases and Delta commits depend on it
+refusals.py   an error of an object store -> one sentence, and a hint
+urls.py       the same place, spelled for each engine
 mounts.py     which file system a path is on
 """
 

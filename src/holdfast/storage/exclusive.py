@@ -1,12 +1,13 @@
-"""Creating a name that must be free: what a lease and a Delta commit stand on.
+"""Create a file that must not exist yet. Leases and Delta commits depend on this.
 
-`create` recognises its own file. A server can carry out a put and lose the answer; the client
-then tries again, and is refused because of the file that it has created itself. So the content
-has to be unique to the call, and a file with exactly that content is the caller's own.
+`create` recognises its own file. A server can carry out a put and lose the answer. The client then
+tries again, and the server refuses, because the file already exists. So the content must be unique
+to the call: a file with exactly that content is the caller's own.
 
-`require` asks a store once per process whether it refuses to create a name twice. Some S3 servers
-ignore `If-None-Match` and overwrite; others do not know it and refuse every such put. On them two
-drivers get the same lease, and two writers the same Delta commit.
+`require` tests once per process and bucket whether a store refuses to create a file twice. Some S3
+servers ignore `If-None-Match` and overwrite; others do not know it and refuse every such put. On
+these servers two drivers could get the same lease, and two writers could make the same Delta
+commit.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from holdfast.storage import urls
 from holdfast.storage.store import Store
 
 _PROBE = ".holdfast-probe-"
-# What clients say of a put that the server, or an option of the client, does not support.
+# Parts of the messages for a put that the server, or an option of the client, does not support.
 _UNSUPPORTED = ("answered with `501", "(`NotImplemented`)", "not yet implemented")
 
 _proved: set[int] = set()
@@ -27,7 +28,7 @@ _guard = threading.Lock()
 
 
 def create(store: Store, path: str, data: bytes) -> bool:
-    """Create a file with content that no other caller writes; False if another has the name."""
+    """Create a file with content that no other caller writes; return False if the name is taken."""
     try:
         if store.write(path, data, create=True):
             return True
@@ -40,9 +41,9 @@ def create(store: Store, path: str, data: bytes) -> bool:
 
 
 def require(url: str, options: Mapping[str, str], store: Store) -> None:
-    """Raise CreateNotExclusive where a name can be created twice; asks each bucket once."""
+    """Raise CreateNotExclusive if a file can be created twice; test each bucket once."""
     if urls.is_local(url) or urls.is_hdfs(url):
-        return  # the kernel and the NameNode refuse a link or a rename to a name that is taken
+        return  # the kernel refuses a link, and the NameNode a rename, to a name that is taken
     key = hash((urls.get_bucket(url), tuple(sorted(options.items()))))
     with _guard:
         if key not in _proved:
@@ -53,7 +54,7 @@ def require(url: str, options: Mapping[str, str], store: Store) -> None:
 def _probe(url: str, store: Store) -> None:
     path = f"{_PROBE}{secrets.token_hex(8)}"
     try:
-        # The answer to the first put does not matter: it may have been lost and tried again.
+        # The answer to the first put does not matter: the client may have lost it and tried again.
         store.write(path, b"1", create=True)
         refused = not store.write(path, b"2", create=True)
     except StorageUnavailable as error:
@@ -69,10 +70,9 @@ def _probe(url: str, store: Store) -> None:
 
 def _make_unsafe_error(url: str, defect: str) -> CreateNotExclusive:
     return CreateNotExclusive(
-        f"expected the storage of `{url}` to refuse the creation of a file that exists, found that"
-        f" the server {defect}: two drivers could hold one lease, and two writers could make one"
-        " Delta commit",
+        f"the storage of `{url}` cannot create a file exclusively: the server {defect}. Two drivers"
+        " could get the same lease, and two writers could make the same Delta commit",
         hint="upgrade the server to one that supports conditional writes, remove"
         " `aws_conditional_put` from the storage options if it is set, or keep checkpoints and"
-        " tables elsewhere",
+        " tables on different storage",
     )

@@ -2,10 +2,10 @@
 
     <folder>/.<random>.holdfast-draft    a file that is being written
 
-HDFS shows a file from its first byte on, and gives an exclusively created name to a writer that
-may die before the last one. So every file is written under a draft's name, and renamed when it is
-whole: one operation of the NameNode, which refuses a name that is taken unless it is told to
-replace it. What a killed writer leaves is a draft, which `names` does not show.
+HDFS shows a file from its first byte on, and a writer that creates a file exclusively may die
+before the last byte. So every file is written as a draft, and renamed when it is complete. The
+rename is one operation of the NameNode, which refuses a name that is taken unless it may overwrite
+it. A killed writer leaves only a draft behind, which `names` does not list.
 """
 
 import contextlib
@@ -28,21 +28,21 @@ T = TypeVar("T")
 
 _DRAFT = ".holdfast-draft"
 _DENIED = "permission denied"
-# The client's own 15 attempts take many minutes to say that nobody listens; these take 8 seconds.
+# The client's default of 15 attempts takes minutes if nothing listens; 3 attempts take 8 seconds.
 _DEFAULTS = {"dfs.client.failover.max.attempts": "3"}
 
 
 def open_folder(url: str, options: Mapping[str, str]) -> "HdfsStorage":
-    """The folder that an `hdfs:` URL names.
+    """Open the folder that an `hdfs:` URL names.
 
-    Options are Hadoop's own settings; Hadoop's files in HADOOP_CONF_DIR are read where there are
-    any, as for a name service of several NameNodes or for a URL that names no host.
+    Options are Hadoop's own settings. Hadoop's files in HADOOP_CONF_DIR are read if they exist;
+    a name service of several NameNodes and a URL without a host need them.
     """
     return HdfsStorage(*_connect(url, options), url)
 
 
 def open_listing(url: str, options: Mapping[str, str]) -> "HdfsListing":
-    """The folder that an `hdfs:` URL names, to be looked at."""
+    """Open the folder that an `hdfs:` URL names, for reading only."""
     return HdfsListing(*_connect(url, options), url)
 
 
@@ -53,14 +53,14 @@ def _connect(url: str, options: Mapping[str, str]) -> "tuple[Client, str]":
         raise make_extras_error(["hdfs-native"], ["hdfs"]) from error
     parts = urlsplit(url)
     try:
-        # Settings of Hadoop have dots in their names; others are for other vendors' storage.
-        given = {key: value for key, value in options.items() if "." in key}
+        # Only Hadoop's settings have dots in their names; the others are for object stores.
+        settings = {key: value for key, value in options.items() if "." in key}
         host = f"hdfs://{parts.netloc}" if parts.netloc else None
-        client = Client(host, {**_DEFAULTS, **given})
+        client = Client(host, {**_DEFAULTS, **settings})
     except (OSError, RuntimeError, ValueError) as error:
         if not parts.netloc and "defaultFS" in str(error):
             raise StorageUnavailable(
-                f"expected a NameNode in `{url}` or in Hadoop's own settings, found none in either",
+                f"neither `{url}` nor Hadoop's own settings specify a NameNode",
                 hint="set HADOOP_CONF_DIR to the folder of `core-site.xml`, or write"
                 f" `hdfs://namenode:8020{parts.path}`",
             ) from error
@@ -78,14 +78,14 @@ class HdfsStorage:
         self._url = url
 
     def read(self, path: str, *, last: int | None = None) -> bytes | Missing:
-        """The whole content, or its last so many bytes."""
+        """Return the whole content, or its last `last` bytes."""
         missing: bytes | Missing = Missing(path=path)
-        return self._answered(
+        return self._ask(
             path, lambda: _read_content(self._client.read(self._at(path)), last), missing
         )
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
-        """Put the content whole; with `create`, only if the name is free."""
+        """Write the whole content at once; with `create`, only if the name is free."""
         target = self._at(path)
         draft = f"{target.rpartition('/')[0]}/.{secrets.token_hex(8)}{_DRAFT}"
         try:
@@ -94,20 +94,20 @@ class HdfsStorage:
             raise self._unavailable(path, error) from error
 
     def size(self, path: str) -> int:
-        """How many bytes a file has that is there."""
+        """Return the size of a file that exists, in bytes."""
         try:
             return self._client.get_file_info(self._at(path)).length
         except (OSError, RuntimeError) as error:
             raise self._unavailable(path, error) from error
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The names of files and folders directly in a folder, sorted."""
+        """Return the names of the files and folders directly in a folder, sorted."""
         nothing: tuple[str, ...] = ()
-        return self._answered(folder, lambda: self._listed(self._at(folder)), nothing)
+        return self._ask(folder, lambda: self._list_names(self._at(folder)), nothing)
 
     def delete(self, path: str) -> None:
-        """Remove one file; nothing happens if there is none."""
-        self._answered(path, lambda: self._client.delete(self._at(path)), absent=False)
+        """Delete one file, if it exists."""
+        self._ask(path, lambda: self._client.delete(self._at(path)), absent=False)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
@@ -127,15 +127,15 @@ class HdfsStorage:
             raise
         return True
 
-    def _listed(self, folder: str) -> tuple[str, ...]:
+    def _list_names(self, folder: str) -> tuple[str, ...]:
         paths = (status.path for status in self._client.list_status(folder))
-        # The status of a file that was asked for as a folder is the file's own.
+        # If the folder is a file, the NameNode lists the file itself.
         names = (path.rsplit("/", 1)[-1] for path in paths if path != folder)
         return tuple(sorted(name for name in names if not name.endswith(_DRAFT)))
 
-    def _answered(self, path: str, ask: Callable[[], T], absent: T) -> T:
+    def _ask(self, path: str, request: Callable[[], T], absent: T) -> T:
         try:
-            return ask()
+            return request()
         except FileNotFoundError:
             return absent
         except (OSError, RuntimeError) as error:
@@ -146,7 +146,7 @@ class HdfsStorage:
 
 
 class HdfsListing:
-    """What a RemoteReader asks of HDFS."""
+    """HDFS as a RemoteReader reads it."""
 
     def __init__(self, client: "Client", root: str, url: str) -> None:
         self._client = client
@@ -154,39 +154,39 @@ class HdfsListing:
         self._url = url
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         at = self._at(folder)
         try:
-            found = [one for one in self._client.list_status(at) if one.path != at]
+            entries = [entry for entry in self._client.list_status(at) if entry.path != at]
         except FileNotFoundError:
             return Missing(path=folder)
         except (OSError, RuntimeError) as error:
             return self._refused(folder, error)
-        files = sorted(_to_file(one) for one in found if not one.isdir)
-        folders = sorted(one.path.rsplit("/", 1)[-1] for one in found if one.isdir)
+        files = sorted(_to_file(entry) for entry in entries if not entry.isdir)
+        folders = sorted(entry.path.rsplit("/", 1)[-1] for entry in entries if entry.isdir)
         return Children(files=tuple(files), folders=tuple(folders))
 
-    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
-        """Every file below a folder; HDFS pages by itself."""
+    def list_below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
+        """Yield every file below a folder, in pages."""
         at, page = self._at(folder), list[ListedFile]()
         lead = len(self._at("").rstrip("/")) + 1
         try:
-            for one in self._client.list_status(at, recursive=True):
-                if not one.isdir:
-                    page.append((one.path[lead:], one.length, one.modification_time))
+            for entry in self._client.list_status(at, recursive=True):
+                if not entry.isdir:
+                    page.append((entry.path[lead:], entry.length, entry.modification_time))
                 if len(page) >= PORTION:
                     yield page
                     page = []
         except FileNotFoundError:
-            return  # it went while the folder above was read
+            return  # the folder was deleted after its parent was listed
         except (OSError, RuntimeError) as error:
             if _is_forbidden(error):
                 raise Forbidden(_DENIED) from error
             raise _make_unavailable_error(self._url, folder, error) from error
         yield page
 
-    def piece(self, piece: Piece) -> bytes | Missing | Refused:
-        """What is wanted of a file."""
+    def read_piece(self, piece: Piece) -> bytes | Missing | Refused:
+        """Return a piece of a file."""
         try:
             file = self._client.read(self._at(piece.path))
             if len(file) > piece.most and not piece.last:
@@ -216,7 +216,7 @@ def _is_forbidden(error: Exception) -> bool:
 
 
 def _get_message(error: Exception) -> str:
-    """What the NameNode refuses is a RuntimeError whose text goes on with a Java stack trace."""
+    """Return the message of the NameNode without the Java stack trace that follows it."""
     return str(error).split("\\n", 1)[0]
 
 
@@ -226,5 +226,5 @@ def _make_unavailable_error(url: str, path: str, error: Exception) -> StorageUna
 
 def _read_content(file: "FileReader", last: int | None) -> bytes:
     size = len(file)
-    wanted = size if last is None else min(size, last)
-    return file.read_range(size - wanted, wanted) if wanted else b""
+    length = size if last is None else min(size, last)
+    return file.read_range(size - length, length) if length else b""

@@ -1,9 +1,9 @@
-"""Looking at a folder of this machine, through the operating system alone.
+"""Read a folder of this machine with nothing but the operating system.
 
-Time stamps stay as they are, also those of the last access: files and folders are opened with
-O_NOATIME where the system has it and this user may. Symbolic links are followed as Hadoop follows
-them, but no folder is entered through a link twice, nor one that the walk is already inside of:
-a loop of links ends.
+No time stamp changes, not even that of the last access: files and folders are opened with
+O_NOATIME if the system has it and the user may use it. Symbolic links are followed as Hadoop
+follows them. But a walk enters no folder through a link twice, and no folder that it is already
+inside of, so that a loop of links ends.
 """
 
 import os
@@ -31,19 +31,19 @@ from holdfast.storage.store import Missing
 
 _QUIET = getattr(os, "O_NOATIME", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-# A pipe under the name of a log entry must not keep the reader waiting for its writer.
+# A pipe with the name of a log entry must not block the reader until a writer opens it.
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 _DEEPEST = 64
 _MOST_AT_ONCE = 1 << 30
 
 Inode = tuple[int, int]
-# Half the time of the call that it stands for, a million times.
+# Takes half the time of `File(…)`, which counts for a million files.
 _new = partial(tuple.__new__, File)
 
 
 @dataclass(slots=True)
 class _Links:
-    """Which folders a walk was led into by links."""
+    """The folders that a walk entered through links."""
 
     entered: set[Inode] = field(default_factory=set)
 
@@ -55,7 +55,7 @@ class LocalReader:
         self._root = str(root)
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         files: list[File] = []
         folders: list[str] = []
         refused: list[Refused] = []
@@ -77,21 +77,21 @@ class LocalReader:
         return Children(
             files=tuple(sorted(files)),
             folders=tuple(sorted(folders)),
-            refused=tuple(sorted(refused, key=lambda one: one.path)),
+            refused=tuple(sorted(refused, key=lambda refusal: refusal.path)),
             real=os.path.realpath(self._at(folder)),
         )
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
-        """Every file below the folders, at any depth; each file once."""
+        """Yield every file below the folders, at any depth, each file once."""
         links = _Links()
         for folder in folders:
-            yield from self._below(folder, (), links)
+            yield from self._walk_below(folder, (), links)
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
-        """The pieces, in their order."""
+        """Yield the pieces, in their order."""
         for piece in pieces:
             try:
-                yield piece, self._content(piece)
+                yield piece, self._read_content(piece)
             except (FileNotFoundError, NotADirectoryError):
                 yield piece, Missing(path=piece.path)
             except OSError as error:
@@ -101,14 +101,14 @@ class LocalReader:
         return f"{self._root}/{path}" if path else self._root
 
     def _leads_back(self, folder: str, entry: "os.DirEntry[str]") -> bool:
-        """Whether an entry is a link to its own folder or to one above it."""
+        """Return whether an entry is a link to its own folder or to a folder above it."""
         if not entry.is_symlink():
             return False
         own = os.path.realpath(self._at(folder))
         target = os.path.realpath(self._at(join_path(folder, entry.name)))
         return f"{own}/".startswith(f"{target.rstrip('/')}/")
 
-    def _below(
+    def _walk_below(
         self, folder: str, above: tuple[Inode, ...], links: _Links
     ) -> Iterator[Portion | Refused]:
         try:
@@ -118,23 +118,23 @@ class LocalReader:
                 deeper: list[str] = []
                 yield from _list_portions(folder, entries, inside, links, deeper)
         except FileNotFoundError:
-            return  # it went while the folder above was read
+            return  # the folder was deleted after its parent was listed
         except OSError as error:
             yield _refuse(folder, error)
             return
-        # Only after the folder is closed again: a deep tree must not use up the open files.
+        # Only after the folder is closed, because a deep tree could exceed the limit of open files.
         for name in deeper:
             path = join_path(folder, name)
             if len(inside) >= _DEEPEST:
-                yield Refused(path=path, reason=f"lies more than {_DEEPEST} folders deep")
+                yield Refused(path=path, reason=f"more than {_DEEPEST} folders deep")
             else:
-                yield from self._below(path, inside, links)
+                yield from self._walk_below(path, inside, links)
 
-    def _content(self, piece: Piece) -> bytes | Refused:
+    def _read_content(self, piece: Piece) -> bytes | Refused:
         with _open(self._at(piece.path), _FILE) as number:
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode):
-                return Refused(path=piece.path, reason="is not a regular file")
+                return Refused(path=piece.path, reason="not a regular file")
             size = status.st_size
             if size > piece.most and not piece.last:
                 return refuse_too_long(piece, size)
@@ -143,31 +143,31 @@ class LocalReader:
 
 
 def open_folder(root: Path) -> LocalReader:
-    """The folder, whether it is there or not; nothing is made."""
+    """Return a reader of the folder, whether the folder exists or not; creates nothing."""
     if "\0" in str(root):
         raise StorageUnavailable(
-            "expected a path, found one with a NUL character in it", hint="check the location"
+            "the path contains a NUL character", hint="write the location without it"
         )
     return LocalReader(root)
 
 
 @contextmanager
 def open_quietly(path: Path) -> Iterator[BinaryIO]:
-    """A file that is read from its beginning on, without a trace in its time stamps."""
+    """Open a file for reading, without changing its time stamps."""
     with _open(str(path), _FILE) as number, os.fdopen(number, "rb", closefd=False) as file:
         yield file
 
 
-def _read_range(number: int, start: int, wanted: int) -> bytes:
+def _read_range(number: int, start: int, length: int) -> bytes:
     parts: list[bytes] = []
-    while wanted:
-        # All at once: parts that are put together are in memory twice.
-        part = os.pread(number, min(wanted, _MOST_AT_ONCE), start)
+    while length:
+        # As much as possible at once: joining parts needs twice the memory.
+        part = os.pread(number, min(length, _MOST_AT_ONCE), start)
         if not part:
             break
         parts.append(part)
         start += len(part)
-        wanted -= len(part)
+        length -= len(part)
     return b"".join(parts)
 
 
@@ -180,7 +180,7 @@ def _list_portions(
 ) -> Iterator[Portion | Refused]:
     files: list[File] = []
     for entry in entries:
-        # What is most of all comes first, in as few calls as there can be.
+        # Plain files first, with as few calls as possible: most entries are plain files.
         if entry.is_file(follow_symlinks=False):
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -206,14 +206,14 @@ def _follow_link(
     deeper: list[str],
     files: list[File],
 ) -> Iterator[Refused]:
-    """Follow a link to a folder or to a file; one to nowhere is nothing."""
+    """Follow a link to a folder or to a file; ignore a link whose target does not exist."""
     try:
         if entry.is_file():
             files += [file for file in [_to_file(entry)] if file is not None]
         elif entry.is_dir():
-            refused = _enter_link(entry, *entered)
-            if refused:
-                yield Refused(path=join_path(folder, entry.name), reason=refused)
+            reason = _enter_link(entry, *entered)
+            if reason:
+                yield Refused(path=join_path(folder, entry.name), reason=reason)
             else:
                 deeper.append(entry.name)
     except OSError as error:
@@ -221,19 +221,19 @@ def _follow_link(
 
 
 def _enter_link(entry: "os.DirEntry[str]", inside: tuple[Inode, ...], links: _Links) -> str:
-    """Why a link to a folder is not followed, or nothing."""
+    """Return why a link to a folder is not followed, or an empty text."""
     status = entry.stat()
     inode = (status.st_dev, status.st_ino)
     if inode in inside:
-        return "is a link to a folder above it"
+        return "a link to a folder above it"
     if inode in links.entered:
-        return "is a second link to one folder"
+        return "a second link to the same folder"
     links.entered.add(inode)
     return ""
 
 
 def _to_file(entry: "os.DirEntry[str]") -> File | None:
-    """The file, or None if it is gone by now."""
+    """Return the file, or None if it no longer exists."""
     try:
         status = entry.stat()
     except FileNotFoundError:
@@ -246,7 +246,7 @@ def _open(path: str, flags: int) -> Iterator[int]:
     try:
         number = os.open(path, flags | _QUIET)
     except PermissionError:
-        # Only the owner of a file may read it without leaving a trace.
+        # Only the owner of a file may open it with O_NOATIME.
         number = os.open(path, flags)
     try:
         yield number
@@ -262,9 +262,9 @@ def _refuse_unless_gone(
 
 
 def _refuse_entry(folder: str, entry: "os.DirEntry[str]", error: OSError) -> Refused:
-    """The refusal of one entry of a folder, such as a link to itself.
+    """Return the refusal of one entry of a folder, such as a link to itself.
 
-    A folder that may be listed and not entered refuses every entry: that is told of the folder.
+    A folder that may be listed but not entered refuses every entry; then the folder is refused.
     """
     if isinstance(error, PermissionError) and not entry.is_symlink():
         raise error

@@ -1,10 +1,10 @@
-"""Which file system a path of this machine is on."""
+"""The file system that a path of this machine is on."""
 
 from pathlib import Path
 
 
 def find_file_system(path: str) -> str:
-    """The type of the file system, by the longest mount point above; empty if it cannot be told."""
+    """Return the type of the file system, such as `tmpfs`; empty if it is not known."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:

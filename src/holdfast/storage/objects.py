@@ -1,7 +1,7 @@
 """Storage on local disk, S3, Google, Azure and memory, all through obstore.
 
-On local disk a conditional create is a hard link to a file that was written whole, so that a
-reader never sees half of it; on object stores it is a conditional put.
+On local disk, a conditional create is a hard link to a complete file, so that a reader never sees
+half of it. On object stores, it is a conditional put.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ _DELTA_ONLY = frozenset(
 
 
 def open_folder(url: str, options: Mapping[str, str]) -> "ObjectStorage":
-    """The folder that a path or URL names, made if it is local and not there."""
+    """Open the folder that a path or URL names; create it if it is local and does not exist."""
     try:
         if url.startswith("memory:"):
             return ObjectStorage(MemoryStore(), url)
@@ -77,7 +77,7 @@ def open_folder(url: str, options: Mapping[str, str]) -> "ObjectStorage":
 
 
 def open_listing(url: str, options: Mapping[str, str]) -> "ObjectListing":
-    """The folder of an object store that a URL names, to be looked at."""
+    """Open the folder of an object store that a URL names, for reading only."""
     try:
         return ObjectListing(_open_bucket(url, options), url)
     except (BaseError, OSError, ValueError) as error:
@@ -92,21 +92,21 @@ def _open_bucket(url: str, options: Mapping[str, str]) -> ObjectStore:
 
 
 def _split_options(url: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """One mapping of options as delta-rs takes it -> options of the store and of its HTTP client.
+    """Split options that are written for delta-rs into those of obstore's store and HTTP client.
 
-    delta-rs takes both in one mapping and ignores what it does not know. obstore wants them apart
-    and refuses what it does not know, which is how a misspelt key is noticed. Left out is what is
-    known to be for others: other vendors' keys, delta-rs's own, and Hadoop's, which have dots; and
-    the account of Azure where the URL names it, which obstore would take for a contradiction.
+    delta-rs takes both in one mapping and ignores unknown keys. obstore takes two mappings and
+    refuses unknown keys, which reveals a misspelt key. So keys that are meant for others are left
+    out: keys of other vendors, of delta-rs itself, and of Hadoop, which have dots. The account of
+    Azure is left out if the URL names it, because obstore would see a contradiction.
     """
     store: dict[str, str] = {}
     client: dict[str, str] = {}
     own = _VENDOR_OF.get(urls.get_scheme(url), "")
     others = tuple(vendor for vendor in _VENDORS if vendor != own)
-    left_out = _DELTA_ONLY | (_ACCOUNT if "@" in urlsplit(url).netloc else frozenset())
-    for key, value in ((given.lower(), value) for given, value in options.items()):
+    ignored = _DELTA_ONLY | (_ACCOUNT if "@" in urlsplit(url).netloc else frozenset())
+    for key, value in ((name.lower(), value) for name, value in options.items()):
         bare = key.removeprefix(own)
-        if key in left_out or "." in key or key.startswith(others):
+        if key in ignored or "." in key or key.startswith(others):
             continue
         if bare in _CLIENT_OPTIONS:
             client[bare] = value
@@ -116,14 +116,14 @@ def _split_options(url: str, options: Mapping[str, str]) -> tuple[dict[str, str]
 
 
 class ObjectStorage:
-    """A Store on anything that obstore opens."""
+    """A Store on any storage that obstore opens."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self.backend = store
         self._url = url
 
     def read(self, path: str, *, last: int | None = None) -> bytes | Missing:
-        """The whole content, or its last so many bytes."""
+        """Return the whole content, or its last `last` bytes."""
         try:
             if last is None:
                 return bytes(obstore.get(self.backend, path).bytes())
@@ -138,43 +138,43 @@ class ObjectStorage:
             raise make_unavailable_error(self._url, path, error) from error
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
-        """Put the content whole; with `create`, only if the name is free."""
+        """Write the whole content at once; with `create`, only if the name is free."""
         mode: Literal["create", "overwrite"] = "create" if create else "overwrite"
         try:
             obstore.put(self.backend, path, data, mode=mode, use_multipart=False)
         except (AlreadyExistsError, FileExistsError):
             return False
         except (BaseError, OSError, NotImplementedError) as error:
-            # NotImplementedError: obstore's, where conditional puts are switched off for the store.
+            # obstore raises NotImplementedError if an option switches conditional puts off.
             raise make_unavailable_error(self._url, path, error) from error
         return True
 
     def size(self, path: str) -> int:
-        """How many bytes a file has that is there."""
+        """Return the size of a file that exists, in bytes."""
         try:
             return obstore.head(self.backend, path)["size"]
         except (BaseError, OSError) as error:
             raise make_unavailable_error(self._url, path, error) from error
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The names of files and folders directly in a folder, sorted."""
+        """Return the names of the files and folders directly in a folder, sorted."""
         nothing: tuple[str, ...] = ()
-        return tuple(sorted(self._answered(folder, lambda: self._listed(folder), nothing)))
+        return tuple(sorted(self._ask(folder, lambda: self._list_names(folder), nothing)))
 
     def delete(self, path: str) -> None:
-        """Remove one file; nothing happens if there is none."""
-        self._answered(path, lambda: obstore.delete(self.backend, path), None)
+        """Delete one file, if it exists."""
+        self._ask(path, lambda: obstore.delete(self.backend, path), None)
 
-    def _listed(self, folder: str) -> tuple[str, ...]:
+    def _list_names(self, folder: str) -> tuple[str, ...]:
         listing = obstore.list_with_delimiter(self.backend, folder or None)
         paths = [meta["path"] for meta in listing["objects"]] + list(listing["common_prefixes"])
-        # Hadoop marks a folder on S3 by an empty object, which is listed as if it were inside.
+        # Hadoop marks a folder on S3 with an empty object, which S3 lists among the contents.
         inside = (path.strip("/") for path in paths if path.strip("/") not in ("", folder))
         return tuple(path.rsplit("/", 1)[-1] for path in inside)
 
-    def _answered(self, path: str, ask: Callable[[], T], absent: T) -> T:
+    def _ask(self, path: str, request: Callable[[], T], absent: T) -> T:
         try:
-            return ask()
+            return request()
         except FileNotFoundError:
             return absent
         except (BaseError, OSError) as error:
@@ -182,14 +182,14 @@ class ObjectStorage:
 
 
 class ObjectListing:
-    """What a RemoteReader asks of anything that obstore opens."""
+    """Any storage that obstore opens, as a RemoteReader reads it."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._backend = store
         self._url = url
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder; a store without folders has none that is empty."""
+        """Return the files and folders directly in a folder; an empty folder is missing."""
         try:
             listing = obstore.list_with_delimiter(self._backend, folder or None)
         except (BaseError, OSError) as error:
@@ -203,8 +203,8 @@ class ObjectListing:
             return Missing(path=folder)
         return Children(files=tuple(sorted(own)), folders=tuple(sorted(folders)))
 
-    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
-        """Every file below a folder, as the server pages them."""
+    def list_below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
+        """Yield every file below a folder, in the pages of the server."""
         try:
             pages = obstore.list(self._backend, folder or None, chunk_size=1000, return_arrow=True)
             for page in pages:
@@ -222,16 +222,16 @@ class ObjectListing:
                 raise Forbidden(refusals.explain(error)) from error
             raise make_unavailable_error(self._url, folder, error) from error
 
-    def piece(self, piece: Piece) -> bytes | Missing | Refused:
-        """What is wanted of a file, by one request unless only the end of a long one is."""
+    def read_piece(self, piece: Piece) -> bytes | Missing | Refused:
+        """Return a piece of a file; only the end of a long file takes two requests."""
         try:
             if not piece.most:
                 obstore.head(self._backend, piece.path)
                 return b""
-            got = obstore.get(self._backend, piece.path)
-            size = got.meta["size"]
+            response = obstore.get(self._backend, piece.path)
+            size = response.meta["size"]
             if size <= piece.most:
-                return bytes(got.bytes())
+                return bytes(response.bytes())
             if not piece.last:
                 return refuse_too_long(piece, size)
             part = obstore.get_range(self._backend, piece.path, start=size - piece.most, end=size)
@@ -252,9 +252,9 @@ def _to_file(meta: "ObjectMeta") -> File:
 
 
 def make_unavailable_error(url: str, path: str, error: Exception) -> StorageUnavailable:
-    """What the storage said, in one sentence."""
-    where = f"{url}/{path}" if path else url
+    """Return an error with the answer of the storage in one sentence."""
+    place = f"{url}/{path}" if path else url
     return StorageUnavailable(
-        f"expected to use storage `{where}`, found: {refusals.explain(error)}",
+        f"cannot use the storage `{place}`: {refusals.explain(error)}",
         hint=refusals.make_hint(url, error),
     )

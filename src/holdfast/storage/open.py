@@ -1,7 +1,7 @@
-"""Which implementation serves a path or URL.
+"""Choose the implementation for a path or URL.
 
-Local folders are looked at through the operating system alone, so that a command that only looks
-starts without loading the clients of object stores and HDFS.
+Reading a local folder needs only the operating system. So a command that only reads starts without
+loading the clients of object stores and HDFS.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
-    """The folder that a path or URL names, made if it is local and not there."""
+    """Open the folder that a path or URL names; create it if it is local and does not exist."""
     if urls.is_hdfs(url):
         from holdfast.storage import hdfs
 
@@ -27,7 +27,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Folder:
 
 
 def open_reader(url: str, options: Mapping[str, str] | None = None) -> Reader:
-    """The folder that a path or URL names, to be looked at; nothing is made."""
+    """Open the folder that a path or URL names for reading only; create nothing."""
     if urls.is_local(url):
         return local.open_folder(urls.to_local_path(url))
     from holdfast.storage import remote

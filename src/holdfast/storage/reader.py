@@ -1,12 +1,11 @@
-"""The port for looking at storage: three verbs, none of which can change anything.
+"""The port that only reads storage: three verbs, none of which can change anything.
 
-    children   what lies directly in a folder
-    walk       every file below some folders, in portions, so that memory does not grow with them
-    read       the content of some files, asked for together
+    children   list what is directly in a folder
+    walk       list every file below some folders, in portions, so that memory stays bounded
+    read       read the content of some files, requested together
 
-What is not there, or may not be read, is a value: a checkpoint that is being written while it is
-looked at loses and gains files at any moment. Only storage that does not answer at all raises
-StorageUnavailable.
+A file that is missing or may not be read is a value, not an error: a running query adds and deletes
+files of its checkpoint at any moment. Only storage that does not answer raises StorageUnavailable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple, Protocol
 from holdfast.storage.store import Missing
 
 PORTION = 4096
-"""At most so many files are handed on at once."""
+"""The largest number of files in a portion."""
 
 
 class File(NamedTuple):
@@ -29,9 +28,9 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Something that is there and cannot be read, and why.
+    """A file or folder that exists and cannot be read, with the reason.
 
-    `forbidden`: others may read it. `too_long`: it was not read, because of its size.
+    `forbidden`: this user may not read it. `too_long`: it was not read because of its size.
     """
 
     path: str
@@ -42,10 +41,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Children:
-    """What lies directly in a folder, each sorted by name; `refused` can be told to be neither.
+    """The files and folders directly in a folder, sorted by name.
 
-    `real` is where the folder lies once links are followed, so that it is known again under another
-    name; empty on storage without links.
+    `refused` are entries that may be either. `real` is the path of the folder with all links
+    resolved, which identifies a folder that has several names; empty on storage without links.
     """
 
     files: tuple[File, ...]
@@ -64,10 +63,10 @@ class Portion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What to read of a file: all of it if it is not longer than `most`, or its last `most` bytes.
+    """A part of a file to read: the whole file, or with `last` its last `most` bytes.
 
-    A file that is longer than it may be is refused without reading it. The last 0 bytes are empty
-    if the file is there.
+    A whole file that is longer than `most` is refused without reading it. The last 0 bytes show
+    only whether the file exists.
     """
 
     path: str
@@ -79,29 +78,29 @@ ReadResult = tuple[Piece, bytes | Missing | Refused]
 
 
 class Reader(Protocol):
-    """A folder that is only looked at. Names are relative and use `/`; the folder itself is ``."""
+    """A folder to read. Names are relative and use `/`; the folder itself is an empty text."""
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         ...
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
-        """Every file below the folders, at any depth; each file once."""
+        """Yield every file below the folders, at any depth, each file once."""
         ...
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
-        """The pieces, in their order; on remote storage they are asked for together."""
+        """Yield the pieces, in their order; remote storage gets the requests together."""
         ...
 
 
 def refuse_too_long(piece: Piece, size: int) -> Refused:
-    """The refusal of a file that is longer than it may be."""
-    reason = f"has {size:,} bytes, more than the {piece.most:,} read"
+    """Return the refusal of a file that is longer than the limit of the piece."""
+    reason = f"{size:,} bytes, more than the limit of {piece.most:,}"
     return Refused(path=piece.path, reason=reason, too_long=True)
 
 
 def join_path(folder: str, name: str) -> str:
-    """The path of a name in a folder."""
+    """Return the path of a name in a folder."""
     return f"{folder}/{name}" if folder else name
 
 
@@ -113,25 +112,27 @@ class Subfolder:
         self._folder = folder
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         match self._reader.children(self._at(folder)):
-            case Children(refused=refused) as found:
-                inside = tuple(replace(one, path=self._inside(one.path)) for one in refused)
-                return replace(found, refused=inside) if inside else found
-            case found:
-                return replace(found, path=self._inside(found.path))
+            case Children(refused=refused) as children:
+                inside = tuple(
+                    replace(refusal, path=self._inside(refusal.path)) for refusal in refused
+                )
+                return replace(children, refused=inside) if inside else children
+            case absent:
+                return replace(absent, path=self._inside(absent.path))
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
-        """Every file below the folders, at any depth; each file once."""
-        for found in self._reader.walk([self._at(folder) for folder in folders]):
-            match found:
+        """Yield every file below the folders, at any depth, each file once."""
+        for result in self._reader.walk([self._at(folder) for folder in folders]):
+            match result:
                 case Portion(folder=folder, files=files):
                     yield Portion(folder=self._inside(folder), files=files)
                 case Refused(path=path):
-                    yield replace(found, path=self._inside(path))
+                    yield replace(result, path=self._inside(path))
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
-        """The pieces, in their order."""
+        """Yield the pieces, in their order."""
         whole = [Piece(path=self._at(p.path), most=p.most, last=p.last) for p in pieces]
         for piece, (_, data) in zip(pieces, self._reader.read(whole), strict=True):
             yield piece, data if isinstance(data, bytes) else replace(data, path=piece.path)

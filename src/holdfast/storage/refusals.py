@@ -1,6 +1,6 @@
-"""What a client of an object store says when it fails -> one sentence, and what to do about it.
+"""An error of an object store's client -> one sentence, and a hint.
 
-A client hands on the whole answer of the server, which is a page of XML or JSON.
+The client passes on the whole answer of the server, which is a page of XML or JSON.
 """
 
 import re
@@ -26,18 +26,18 @@ _AZURE_KEYS = ("azure_storage_account_name", "azure_storage_account_key")
 
 
 def explain(error: Exception) -> str:
-    """What went wrong, in one line."""
-    said = _get_message(error)
-    status = _STATUS.search(said)
+    """Return what went wrong, in one line."""
+    message = _get_message(error)
+    status = _STATUS.search(message)
     if status:
-        asked = "the server that gives out tokens" if _SIGNING_IN in said else "the server"
-        code = _CODE.search(said)
-        return f"{asked} answered with `{status[1]}`" + (f" (`{code[1]}`)" if code else "")
-    return said.splitlines()[0] if said else type(error).__name__
+        server = "the token server" if _SIGNING_IN in message else "the server"
+        code = _CODE.search(message)
+        return f"{server} answered with `{status[1]}`" + (f" (`{code[1]}`)" if code else "")
+    return message.splitlines()[0] if message else type(error).__name__
 
 
 def is_forbidden(error: Exception) -> bool:
-    """Whether the server refuses this user."""
+    """Return whether the server refuses this user."""
     status = _STATUS.search(_get_message(error))
     refused = status is not None and status[1].startswith(("401", "403"))
     return isinstance(error, PermissionError) or (
@@ -46,14 +46,14 @@ def is_forbidden(error: Exception) -> bool:
 
 
 def make_hint(url: str, error: Exception) -> str:
-    """What to do about it."""
-    said = _get_message(error)
-    if "No space left" in said or "quota" in said.lower():
-        return f"make room on the disk of `{url}`, then start again"
-    if any(words in said for words in _WITHOUT_KEYS):
+    """Return what to do about an error."""
+    message = _get_message(error)
+    if "No space left" in message or "quota" in message.lower():
+        return f"free space on the disk of `{url}`, then start again"
+    if any(words in message for words in _WITHOUT_KEYS):
         keys = _KEYS.get(urls.get_scheme(urls.to_rust_url(url)), _AZURE_KEYS)
-        given = " ".join(f"--storage {key}=…" for key in keys)
-        return f"say whose storage it is, as in `{given}`, or by `Pipeline(storage=…)`"
+        options = " ".join(f"--storage {key}=…" for key in keys)
+        return f"add the credentials, as in `{options}`, or in `Pipeline(storage=…)`"
     return f"check that `{url}` exists and that this user may read and write it"
 
 

@@ -1,8 +1,8 @@
-"""Looking at a folder of an object store or of HDFS, with requests issued together.
+"""Read a folder of an object store or of HDFS, with many requests at the same time.
 
-One request takes tens of milliseconds, however little it asks for. So the folders of a walk are
-listed at the same time, and so are the pieces of a read; the answers are handed on in portions
-through a queue that holds a few of them, so that a fast server cannot fill the memory.
+One request takes tens of milliseconds, however small it is. So the folders of a walk are listed at
+the same time, and so are the pieces of a read. The portions pass through a queue of limited length,
+so that a fast server cannot fill the memory.
 """
 
 import queue
@@ -19,71 +19,71 @@ _QUEUED = 64
 _WAIT_SECONDS = 0.2
 
 ListedFile = tuple[str, int, int]
-"""Path, size, and when it was modified, in milliseconds."""
+"""Path, size in bytes, and time of the last change in milliseconds."""
 
 
 class Forbidden(Exception):
-    """This user may not list a folder, in the words of the server."""
+    """This user may not list a folder; the message is the server's."""
 
 
 class Remote(Protocol):
-    """What the reader needs of a client; its paths are relative to the folder that is looked at."""
+    """A client of remote storage; its paths are relative to the folder that is read."""
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         ...
 
-    def below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
-        """Every file below a folder, as the server pages them; raises Forbidden."""
+    def list_below(self, folder: str) -> Iterator[Sequence[ListedFile]]:
+        """Yield every file below a folder, in the pages of the server; raise Forbidden."""
         ...
 
-    def piece(self, piece: Piece) -> bytes | Missing | Refused:
-        """What is wanted of a file."""
+    def read_piece(self, piece: Piece) -> bytes | Missing | Refused:
+        """Return a piece of a file."""
         ...
 
 
 class RemoteReader:
-    """A Reader of storage that is asked over the network."""
+    """A Reader of storage that is reached over the network."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
 
     def children(self, folder: str) -> Children | Missing | Refused:
-        """What lies directly in a folder."""
+        """Return the files and folders directly in a folder."""
         return self._remote.children(folder)
 
     def walk(self, folders: Sequence[str]) -> Iterator[Portion | Refused]:
-        """Every file below the folders, at any depth; each file once."""
+        """Yield every file below the folders, at any depth, each file once."""
         listings = _Listings(self._remote)
         with ThreadPoolExecutor(TOGETHER) as pool:
             try:
                 for folder in folders:
-                    pool.submit(listings.listed, folder)
-                yield from listings.portions(len(folders))
+                    pool.submit(listings.list_folder, folder)
+                yield from listings.iterate(len(folders))
             finally:
                 listings.abandoned.set()
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
-        """The pieces, in their order; asked for together, some ahead of the one that is awaited."""
+        """Yield the pieces, in their order, while later ones are already requested."""
         with ThreadPoolExecutor(TOGETHER) as pool:
-            # In groups, because a pool hands out no answer before all of its tasks are known.
+            # In groups, because a pool yields no result before all tasks are submitted.
             for start in range(0, len(pieces), TOGETHER * 4):
                 group = pieces[start : start + TOGETHER * 4]
-                yield from zip(group, pool.map(self._remote.piece, group), strict=True)
+                yield from zip(group, pool.map(self._remote.read_piece, group), strict=True)
 
 
 class _Listings:
-    """Listings under way, and the queue that their portions come through."""
+    """Listings in progress, and the queue of their portions."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
         self._answers: queue.Queue[Portion | Refused | Exception | None] = queue.Queue(_QUEUED)
         self.abandoned = threading.Event()
 
-    def listed(self, folder: str) -> None:
-        """List one folder; None in the queue says that it is done."""
+    def list_folder(self, folder: str) -> None:
+        """List one folder; put None into the queue when it is done."""
         try:
-            for portion in _group_by_folder(self._remote.below(folder)):
+            for portion in _group_by_folder(self._remote.list_below(folder)):
                 if not self._put(portion):
                     return
             self._put(None)
@@ -93,12 +93,12 @@ class _Listings:
         except Exception as error:
             self._put(error)
 
-    def portions(self, going: int) -> Iterator[Portion | Refused]:
-        """The portions of so many listings, as they come."""
-        while going:
+    def iterate(self, unfinished: int) -> Iterator[Portion | Refused]:
+        """Yield the portions of all listings as they arrive."""
+        while unfinished:
             match self._answers.get():
                 case None:
-                    going -= 1
+                    unfinished -= 1
                 case Exception() as error:
                     raise error
                 case portion:
@@ -115,7 +115,7 @@ class _Listings:
 
 
 def _group_by_folder(pages: Iterator[Sequence[ListedFile]]) -> Iterator[Portion]:
-    """Pages of paths -> files by folder."""
+    """Group pages of paths into portions of one folder each."""
     folder, files = "", list[File]()
     for path, size, modified_ms in _drop_markers(pages):
         own, _, name = path.rpartition("/")
@@ -129,21 +129,21 @@ def _group_by_folder(pages: Iterator[Sequence[ListedFile]]) -> Iterator[Portion]
 
 
 def _drop_markers(pages: Iterator[Sequence[ListedFile]]) -> Iterator[ListedFile]:
-    """The files, without the empty objects that stand for folders.
+    """Yield the files without the empty objects that mark folders.
 
-    Hadoop marks a folder by an empty object `a/`, which clients show as a file `a`. Listings are
-    in the order of the names, so what lies in the folder follows at once.
+    Hadoop marks a folder with an empty object `a/`, which clients list as a file `a`. Listings are
+    sorted by name, so the contents of the folder follow immediately.
     """
-    held: ListedFile | None = None
+    empty: ListedFile | None = None
     for page in pages:
-        for found in page:
-            if held is not None:
-                if not found[0].startswith(f"{held[0]}/"):
-                    yield held
-                held = None
-            if found[1]:
-                yield found
+        for file in page:
+            if empty is not None:
+                if not file[0].startswith(f"{empty[0]}/"):
+                    yield empty
+                empty = None
+            if file[1]:
+                yield file
             else:
-                held = found
-    if held is not None:
-        yield held
+                empty = file
+    if empty is not None:
+        yield empty

@@ -1,4 +1,4 @@
-"""The port to storage: four verbs, of which only `create` is conditional."""
+"""The port that reads and writes storage: four verbs. A write can demand that the name is free."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """There is nothing under that name."""
+    """No file or folder has this name."""
 
     path: str
 
@@ -18,29 +18,32 @@ class Store(Protocol):
     """
 
     def read(self, path: str, *, last: int | None = None) -> bytes | Missing:
-        """The whole content, or its last so many bytes."""
+        """Return the whole content, or its last `last` bytes."""
         ...
 
     def write(self, path: str, data: bytes, *, create: bool = False) -> bool:
-        """Put the content whole; with `create`, only if the name is free.
+        """Write the whole content at once; with `create`, only if the name is free.
 
-        Returns whether it was written. Of two callers that create one name at once, exactly one
-        is told True: the lease stands on this.
+        Return whether it was written. If two callers create the same name at the same time, exactly
+        one gets True. The lease depends on this.
         """
         ...
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The names of files and folders directly in a folder, sorted; none without a folder."""
+        """Return the names of the files and folders directly in a folder, sorted.
+
+        Return no names if the folder does not exist.
+        """
         ...
 
     def delete(self, path: str) -> None:
-        """Remove one file; nothing happens if there is none."""
+        """Delete one file, if it exists."""
         ...
 
 
 class Folder(Store, Protocol):
-    """A Store that also tells the size of a file; every implementation is one."""
+    """A Store that also knows the size of a file; every implementation does."""
 
     def size(self, path: str) -> int:
-        """How many bytes a file has that is there."""
+        """Return the size of a file that exists, in bytes."""
         ...

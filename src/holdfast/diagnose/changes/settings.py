@@ -56,7 +56,7 @@ def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
 
 def _compare_partitions(change: QueryChange) -> Iterator[Finding]:
     """The number of partitions where nothing keeps the old one, and another is asked for."""
-    if change.new.spark_version != state_partitions.FORGETS:
+    if change.new.spark_version != state_partitions.FORGETFUL_RELEASE:
         return
     wish = change.new.settings.get(pinned.SHUFFLE_PARTITIONS, "")
     for operator, was in state_partitions.find_unpinned(change.evidence).items():

@@ -232,7 +232,7 @@ def _read_recorded_kind(change: QueryChange, index: int) -> str:
 
 
 def _has_other_kind(seen: SourceEvidence, new: PlanSource) -> bool:
-    kinds = {seen.kind, *seen.or_kinds}
+    kinds = {seen.kind, *seen.other_kinds}
     return bool(kinds & _SHAPES) and new.kind in _SHAPES and new.kind not in kinds
 
 

@@ -106,11 +106,11 @@ def _inspect_source(
         _look_up_files(logged, listed)
     rewritten, unread = _compare_files(logged, listed)
     return LandingFolder(
-        reads=reads,
+        pattern=reads,
         newest_ms=logged.newest_ms,
         rewritten=rewritten,
         unread=unread if logged.whole else (),
-        left_out=listed.left_out,
+        not_checked=listed.left_out,
     )
 
 

@@ -51,7 +51,7 @@ def collect(place: CheckpointPlace, evidence: Evidence, wishes: LookupOptions) -
             if isinstance(one.offset, DeltaOffset)
         },
         kafka=_ask_kafka(evidence, wishes.kafka),
-        asked=wishes.asked,
+        start_settings=wishes.asked,
         copies=copies.find(place, evidence),
     )
 

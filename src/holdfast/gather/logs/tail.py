@@ -77,7 +77,7 @@ def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
     Two are looked at where there are two: one alone may be a micro-batch's whose line is lost.
     """
     newest = [offsets[batch] for batch in sorted(offsets)[-2:]]
-    bare = [one.bare and len(one.sources) == 1 for one in newest]
+    bare = [one.lacks_settings and len(one.sources) == 1 for one in newest]
     return bool(bare) and all(bare)
 
 
@@ -87,7 +87,7 @@ def find_complete_batches(tree: CheckpointTree, found: Entries) -> tuple[Span, .
     Without both, a query cannot be taken back to a batch, and Spark reads no state of it.
     """
     for log in find_unlisted(tree):
-        return Unknown(reason=log.told)
+        return Unknown(reason=log.description)
     planned = tuple(tree.offsets.ids)
     if keeps_no_commits(tree, found.offsets.get(max(found.offsets, default=BatchId(0)))):
         return spans.subtract(

@@ -94,7 +94,7 @@ def _read_log(reader: Reader, name: str, source: SourceFolder, known: bool | Non
         # What another source keeps is no damaged log of files.
         known, damaged = False, []
     return SourceLog(
-        of_files=known if known is not None else bool(read or last is not None),
+        is_file_log=known if known is not None else bool(read or last is not None),
         entries=entries,
         compacts=compacts,
         damaged=tuple(damaged),

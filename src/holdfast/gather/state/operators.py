@@ -85,7 +85,7 @@ def _describe_operator(
     found = {key[1:]: stores.describe(key, store, logged, described) for key, store in own.items()}
     in_use = {one: store for one, store in found.items() if one[0] not in left_over}
     unlisted = tuple(one for one in _find_unlisted(tree) if one.path.split("/")[1] == str(operator))
-    hidden = Unknown(reason=unlisted[0].told) if unlisted else None
+    hidden = Unknown(reason=unlisted[0].description) if unlisted else None
     told, schema = described.metadata.get(operator), _select_schemas(operator, described)
     declared = told[1].stores if told else ()
     keyed = state_partitions.is_keyed(schema, {partition for partition, _ in in_use})
@@ -106,7 +106,7 @@ def _describe_operator(
         restorable=hidden or stores.find_restorable(found, declared, logged, keyed=keyed),
         schema=schema,
         properties=told[1].properties if told else {},
-        declared=declared,
+        declared_stores=declared,
         stores=seen,
         metadata=_find_metadata(operator, tree, described, logged),
         evolving=_is_evolving(operator, tree),

@@ -112,13 +112,13 @@ def build_result(job: Job, spark: "SparkSession") -> DataFrame:
     result = job.function(*frames)
     if not isinstance(result, DataFrame):
         raise FunctionResultInvalid(
-            f"expected job `{job.name}` ({job.declared}) to return a DataFrame, found"
+            f"expected job `{job.name}` ({job.declared_at}) to return a DataFrame, found"
             f" {type(result).__name__}",
             hint="end the function with `return` and the DataFrame",
         )
     if not result.isStreaming:
         raise FunctionResultInvalid(
-            f"expected job `{job.name}` ({job.declared}) to return a streaming DataFrame, found"
+            f"expected job `{job.name}` ({job.declared_at}) to return a streaming DataFrame, found"
             " one that does not come from its sources",
             hint="make the result from the DataFrames that the function is given",
         )

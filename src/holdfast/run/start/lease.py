@@ -121,7 +121,7 @@ def _make_fenced_error(job: JobName) -> DriverFenced:
 def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
     data = store.read(f"{_format_folder(job)}/{epoch:012d}.json")
     lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
-    if isinstance(lease, Unreadable) or lease.expired(clock.now_ms()):
+    if isinstance(lease, Unreadable) or lease.is_expired(clock.now_ms()):
         return
     if processes.is_dead(lease.holder) or _is_forgotten(lease):
         return

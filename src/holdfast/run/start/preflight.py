@@ -82,7 +82,7 @@ def _require_readable(job: Job, looked: Evidence) -> None:
 def _is_harmless(one: Finding, job: Job) -> bool:
     """Whether something else sees to it: a ledger that knows no query id outlives `metadata`."""
     lost = one.code is Code.METADATA_MISSING and one.severity is Severity.DUPLICATES
-    return one.code in _LEFT_TO_OTHERS or (lost and job.proven)
+    return one.code in _LEFT_TO_OTHERS or (lost and job.is_proven)
 
 
 def require_safe_query(
@@ -109,7 +109,7 @@ def require_safe_restart(
 
 
 def _format_check_command(job: Job) -> str:
-    return shlex.join(["holdfast", "check", job.declared.file, "--job", job.name])
+    return shlex.join(["holdfast", "check", job.declared_at.file, "--job", job.name])
 
 
 def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:
@@ -124,7 +124,7 @@ def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], mor
     # What is declared in a file is run by the command; the rest by `holdfast.once`.
     accept = (
         " ".join(f"--accept {code}" for code in codes)
-        if job.declared.line
+        if job.declared_at.line
         else f"accept={json.to_canonical(codes)}"
     )
     raise StartUnsafe(

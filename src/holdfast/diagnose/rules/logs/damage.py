@@ -50,7 +50,7 @@ def _list_hidden(evidence: Evidence) -> Iterator[NotAssessed]:
     others = [one for one in evidence.unreadable if one.is_unread]
     told = dict.fromkeys((*unread_files.find(evidence), *others))
     for file in list(told)[:_MOST_TOLD]:
-        yield NotAssessed(question=f"what `{file.path}` says", reason=file.told)
+        yield NotAssessed(question=f"what `{file.path}` says", reason=file.description)
     if len(told) > _MOST_TOLD:
         reason = f"{len(told) - _MOST_TOLD:,} more files or folders were not read"
         yield NotAssessed(question="every file", reason=reason)
@@ -61,7 +61,7 @@ def _find_bare_entry(seen: RuleInput) -> Iterator[Finding]:
     evidence, planned = seen.evidence, seen.evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(planned)
     spark = seen.restart.starting.spark
-    if planned is None or entry is None or not entry.bare:
+    if planned is None or entry is None or not entry.lacks_settings:
         return
     if spark < start_errors.NEEDS_SETTINGS or unread_files.find(evidence):
         return
@@ -81,7 +81,7 @@ def _find_bare_entry(seen: RuleInput) -> Iterator[Finding]:
         clues=(Clue(file=path, expected="settings and a watermark", found="an empty second line"),),
         remedies=(
             f"restore `{path}` from a copy of the checkpoint",
-            *([line] if before is not None and not before.bare else []),
+            *([line] if before is not None and not before.lacks_settings else []),
         ),
     )
 

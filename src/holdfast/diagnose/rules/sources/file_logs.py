@@ -26,7 +26,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     evidence = seen.evidence
     names = {one.folder: one.name for one in evidence.sources if one.same_as is None}
     for folder, log in evidence.source_logs.items():
-        if log.of_files:
+        if log.is_file_log:
             own = _SourceFolder(name=names.get(folder, folder), folder=folder)
             yield from _find_damaged(own, log)
             yield from _find_interval(own, log)

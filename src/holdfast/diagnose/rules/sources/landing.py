@@ -40,7 +40,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
         if not isinstance(source.offset, FileOffset) or source.same_as is not None:
             continue
         landing = seen.surroundings.landing.get(source.name, Unknown(reason="it has no log"))
-        reason = landing.reason if isinstance(landing, Unknown) else landing.left_out
+        reason = landing.reason if isinstance(landing, Unknown) else landing.not_checked
         if reason:
             yield NotAssessed(
                 question=f"whether source {source.name} passes over files that have landed",
@@ -118,14 +118,14 @@ def _find_old(
 ) -> Iterator[Finding | NotAssessed]:
     old = [one for one in landing.unread if one.modified_ms < oldest_ms]
     pattern = "" if isinstance(options, Unknown) else options.get("pathglobfilter", "")
-    if old and _HADOOP_ONLY & set(landing.reads + pattern):
+    if old and _HADOOP_ONLY & set(landing.pattern + pattern):
         yield NotAssessed(
             question=f"whether source {source.name} would read the {len(old)} old files that have"
             " landed",
-            reason=f"`{landing.reads}` is a pattern that only Hadoop knows",
+            reason=f"`{landing.pattern}` is a pattern that only Hadoop knows",
         )
         return
-    found = [one for one in old if _is_read(landing.reads, pattern, one.path)]
+    found = [one for one in old if _is_read(landing.pattern, pattern, one.path)]
     if found:
         yield _make_old_finding(source, found, options, oldest_ms)
 

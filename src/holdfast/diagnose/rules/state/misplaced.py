@@ -18,7 +18,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
 
 def _find_suspected(seen: RuleInput) -> Iterator[Finding]:
     """No state is there, and something suggests that the query keeps some."""
-    other, evidence = seen.restart.otherwise, seen.evidence
+    other, evidence = seen.restart.alternative, seen.evidence
     if other is None or other.condition != restart.STATE_LOST:
         return
     signs = [*_list_signs(evidence)]

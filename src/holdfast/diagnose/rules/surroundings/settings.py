@@ -19,7 +19,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
     """Settings that were asked for and differ from the pinned ones."""
     pinned = seen.evidence.settings
     file = f"offsets/{seen.evidence.batches.last_planned}"
-    for key, wish in seen.surroundings.asked.items():
+    for key, wish in seen.surroundings.start_settings.items():
         if key in PINNED_SINCE and key in pinned and pinned[key] != wish:
             provider = key == _PROVIDER
             yield Finding(
@@ -39,7 +39,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
             clues=(Clue(file=file, expected=f"`spark.sql.{PRUNE}`", found=f"`{OF_3_5_4}`"),),
             remedies=("run one batch with Spark 3.5.5 or later, or 4.0, before the upgrade",),
         )
-    if pinned and not seen.surroundings.asked:
+    if pinned and not seen.surroundings.start_settings:
         yield NotAssessed(
             question="whether the settings of the start differ from the pinned ones",
             reason="none were given; name them with `--set KEY=VALUE`",
@@ -50,7 +50,7 @@ def _find_unpinned(seen: RuleInput, file: str) -> Iterator[Finding]:
     """Partitions whose number nothing keeps: another one than theirs is asked for, or none."""
     if seen.restart.starting.spark != _V4_2:
         return
-    wish = seen.surroundings.asked.get(pinned.SHUFFLE_PARTITIONS, "")
+    wish = seen.surroundings.start_settings.get(pinned.SHUFFLE_PARTITIONS, "")
     for operator, was in state_partitions.find_unpinned(seen.evidence).items():
         if wish == str(was):
             continue

@@ -38,7 +38,7 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
         yield NotAssessed(question=_QUESTION, reason=reason)
     for ledger in evidence.ledgers:
         if evidence.batches.unlisted:
-            reason = evidence.batches.unlisted[0].told
+            reason = evidence.batches.unlisted[0].description
             yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
         else:
             yield from _compare_ledger(seen, ledger)
