@@ -117,7 +117,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     from holdfast.gather import evidence
     from holdfast.gather.around import surroundings
     from holdfast.gather.locate import resolve
-    from holdfast.predict import restart
+    from holdfast.predict import candidates
 
     found = resolve.find_checkpoint(location, storage)
     log = _open_event_log(event_log, storage)
@@ -127,7 +127,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     around = surroundings.collect(
         found.place, seen, surroundings.LookupOptions(kafka=kafka, asked=asked)
     )
-    starts = restart.list_candidates(seen, spark, asynchronous=asynchronous)
+    starts = candidates.list_candidates(seen, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(seen, starts, around)
 
 

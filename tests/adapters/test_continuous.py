@@ -21,7 +21,7 @@ from holdfast.model.ids import JobName
 from holdfast.model.restart import RunForecast, Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 from holdfast.report import diagnosis, verdict
 from holdfast.report.terminal import text
 from holdfast.run.start import preflight
@@ -204,7 +204,7 @@ def test_rate_cannot_change_its_trigger(tmp_path: Path) -> None:
     for raised, gone in (("NullPointerException", 0), ("NumberFormatException", 1)):
         _without(location, "commits", [_last(location)] * gone)
         seen = evidence(location)
-        how = restart.choose_start(seen, V4_1, asynchronous=False)
+        how = candidates.choose_start(seen, V4_1, asynchronous=False)
         assert how.continuous
         error = restart.predict(seen, replace(how, continuous=False)).error
         assert error is not None
