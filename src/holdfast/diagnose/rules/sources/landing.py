@@ -43,7 +43,7 @@ def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
         reason = landing.reason if isinstance(landing, Unknown) else landing.left_out
         if reason:
             yield NotAssessed(
-                question=f"whether source {source.name} skips files in its landing folder",
+                question=f"whether source {source.name} skips files that have landed",
                 reason=reason,
             )
         if isinstance(landing, Unknown):
@@ -122,8 +122,8 @@ def _find_old(
     name_pattern = "" if isinstance(options, Unknown) else options.get("pathglobfilter", "")
     if old and _HADOOP_ONLY & set(landing.reads + name_pattern):
         yield NotAssessed(
-            question=f"whether source {source.name} would read the {len(old)} old files in its"
-            " landing folder",
+            question=f"whether source {source.name} would read the {len(old)} old files that have"
+            " landed",
             reason=f"only Hadoop can match the pattern `{landing.reads}`",
         )
         return

@@ -47,7 +47,7 @@ def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
     late_by_store = [_find_late(operator, store, committed) for operator, store in stores]
     if any(len(changes) > 1 for changes in late_by_store):
         # A task writes one version of a partition; a folder that was put back has many.
-        reason = "the state files are younger than their commits, as the files of a copy are"
+        reason = "the state files are younger than their commits, as those of a copy are"
         yield NotAssessed(question=_QUESTION, reason=reason)
         return
     late = [change for changes in late_by_store for change in changes]
