@@ -126,7 +126,7 @@ def diagnose(  # noqa: PLR0913  one parameter per option of the command
     from holdfast.gather import evidence
     from holdfast.gather.around import surroundings
     from holdfast.gather.locate import resolve
-    from holdfast.predict import restart
+    from holdfast.predict import candidates
 
     checkpoint = resolve.find_checkpoint(location, storage)
     log = _open_event_log(event_log, storage)
@@ -141,7 +141,7 @@ def diagnose(  # noqa: PLR0913  one parameter per option of the command
     around = surroundings.collect(
         checkpoint.place, collected, surroundings.LookupOptions(kafka=kafka, asked=settings)
     )
-    starts = restart.list_candidates(collected, spark, asynchronous=asynchronous)
+    starts = candidates.list_candidates(collected, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(collected, starts, around)
 
 

@@ -21,7 +21,7 @@ from holdfast.model.ids import JobName
 from holdfast.model.restart import RunForecast, Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 from holdfast.report import diagnosis, verdict
 from holdfast.report.terminal import text
 from holdfast.run.start import preflight
@@ -86,8 +86,8 @@ def test_what_came_after_the_last_commit_is_read_again(
     assert found.judgement is Judgement.UNDEFINED
     assert codes(found) == {Code.PENDING_BATCH, Code.CONTINUOUS_MODE}
     (pending,) = (one for one in found.findings if one.code is Code.PENDING_BATCH)
-    assert f"at the end of epoch {committed}, reads on as far as there is data" in pending.text
-    assert f"put away `offsets/{committed + 1}` " in pending.remedies[1]
+    assert f"at the end of epoch {committed}, read as far as there is data" in pending.text
+    assert f"first move `offsets/{committed + 1}` " in pending.remedies[1]
 
 
 def _reads_on(found: Diagnosis, location: Path, committed: int) -> None:
@@ -177,14 +177,14 @@ def test_a_torn_entry_stops_the_commit_of_its_epoch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("committed", "spark", "told"),
     [
-        (5, V2_3, "goes on with batch 5, where the last epoch ended"),
+        (5, V2_3, "continues with batch 5, where the last epoch ended"),
         (4, V2_3, "runs batch 4 again over its range"),
-        (3, V2_3, "runs batch 4 again over its range, and takes epoch 3 for done"),
-        (1, V2_3, "runs batch 4 again over its range, and takes epochs 1 to 3 for done"),
-        (5, V4_1, "fails, as the second line of `offsets/4` is empty"),
-        (4, V4_1, "fails, as the second line of `offsets/4` is empty"),
-        (5, V4_2, "fails, as the second line of `offsets/4` is empty"),
-        (4, V4_2, "fails, as the second line of `offsets/4` or `offsets/3` is empty"),
+        (3, V2_3, "runs batch 4 again over its range, and treats epoch 3 as done"),
+        (1, V2_3, "runs batch 4 again over its range, and treats epochs 1 to 3 as done"),
+        (5, V4_1, "fails, because the second line of `offsets/4` is empty"),
+        (4, V4_1, "fails, because the second line of `offsets/4` is empty"),
+        (5, V4_2, "fails, because the second line of `offsets/4` is empty"),
+        (4, V4_2, "fails, because the second line of `offsets/4` or `offsets/3` is empty"),
     ],
 )
 def test_another_trigger_begins_at_the_latest_offset_entry(
@@ -192,7 +192,7 @@ def test_another_trigger_begins_at_the_latest_offset_entry(
 ) -> None:
     found = diagnosed(_epochs(tmp_path / "c", planned=5, committed=committed), spark=spark)
     (note,) = (one for one in found.findings if one.code is Code.CONTINUOUS_MODE)
-    assert note.text.endswith(f": it {told}.")
+    assert f"at the latest offset entry and {told}." in note.text
 
 
 def test_rate_cannot_change_its_trigger(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_rate_cannot_change_its_trigger(tmp_path: Path) -> None:
     for raised, gone in (("NullPointerException", 0), ("NumberFormatException", 1)):
         _without(location, "commits", [_last(location)] * gone)
         seen = evidence(location)
-        how = restart.choose_start(seen, V4_1, asynchronous=False)
+        how = candidates.choose_start(seen, V4_1, asynchronous=False)
         assert how.continuous
         error = restart.predict(seen, replace(how, continuous=False)).error
         assert error is not None
@@ -218,7 +218,7 @@ def test_a_job_of_holdfast_runs_in_micro_batches(tmp_path: Path) -> None:
         output_mode=OutputMode.APPEND, settings={},
         declared_at=DeclarationSite(file="jobs.py", line=1),
     )  # fmt: skip
-    with pytest.raises(StartUnsafe, match="BATCHES_SKIPPED: Batch 3 is planned"):
+    with pytest.raises(StartUnsafe, match="BATCHES_SKIPPED: A restart will run only batch 4"):
         preflight.require_safe_checkpoint(job, evidence(location), {}, {}, frozenset())
 
 
@@ -250,12 +250,12 @@ def test_the_restart_in_words(tmp_path: Path) -> None:
     lines = holdfast("diagnose", "--spark", "4.1", str(location)).stdout.splitlines()
     assert lines[:5] == [
         (
-            "undefined: epochs 3 to 4 are logged and not committed: a start in continuous mode"
-            " begins again at the end of epoch 2, reads on as far as there is data, and what was"
-            " written since is written again"
+            "undefined: a restart in continuous mode will begin at the end of epoch 2, read as far"
+            " as there is data, and write again what was written since. Epochs 3 to 4 are logged"
+            " but not committed"
         ),
         "",
-        "Restart  Spark 4.1, as asked for, in continuous mode",
+        "Restart  Spark 4.1, as requested, in continuous mode",
         "  runs epoch 3 of continuous mode again, from the end of the last committed one",
         "  source 0 (Kafka or Event Hubs) orders-0 from 30",
     ]

@@ -72,15 +72,13 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
         str(location), storage={}, event_log=None, spark=None, asynchronous=False, settings={},
         kafka="", now_ms=0, on_progress=lambda *_: None,
     )  # fmt: skip
-    assert (
-        found.restart.starting.chosen_because
-        == "the newest of Apache; a Databricks runtime wrote it"
-    )
+    chosen = "the newest Apache version; a Databricks runtime wrote the checkpoint"
+    assert found.restart.starting.chosen_because == chosen
     assert not codes(found)
     (unsaid,) = _unsaid(found)
     assert "Apache Spark 4.3" in unsaid.question
     assert told_by in unsaid.reason
-    assert "which wrote it" not in text.strip_styles(diagnosis.to_lines(found))
+    assert "which wrote" not in text.strip_styles(diagnosis.to_lines(found))
     assert len(_unsaid(diagnosed(location))) == 1
 
 

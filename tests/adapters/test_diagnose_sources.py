@@ -126,9 +126,9 @@ def test_skipped_batches_without_rows_lose_nothing(tmp_path: Path) -> None:
     ("offsets", "pending", "runs", "severity", "told"),
     [
         ([-1], 0, RunForecast.NOT, Severity.BLOCKS, "never connects"),
-        ([-1], 1, RunForecast.SURELY, Severity.NOTE, "reads what it sends from then on"),
-        ([-1, 7], 0, RunForecast.SURELY, Severity.LOSES, "runs batch 2 at once without rows"),
-        ([-1, 7], 1, RunForecast.SURELY, Severity.LOSES, "runs batch 1 again without its rows"),
+        ([-1], 1, RunForecast.SURELY, Severity.NOTE, "read what it sends from then on"),
+        ([-1, 7], 0, RunForecast.SURELY, Severity.LOSES, "run batch 2 at once without rows"),
+        ([-1, 7], 1, RunForecast.SURELY, Severity.LOSES, "run batch 1 again without its rows"),
     ],
 )
 def test_what_a_socket_does_is_told_for_each_shape(

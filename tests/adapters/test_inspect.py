@@ -169,8 +169,8 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
     ("damage", "unreadable", "said"),
     [
         ("sources/0/3", ["sources/0/3"], "a start of Spark 4.2 fails before anything is written"),
-        ("sources", [], "the log of source 0 ends at -1, and `offsets/5` is at 3"),
-        ("state/0/1", [], "version 6 of the state cannot be put together in `state/0/1`"),
+        ("sources", [], "the log of source 0 ends at -1, but `offsets/5` is at 3"),
+        ("state/0/1", [], "version 6 of the state cannot be loaded from `state/0/1`"),
         ("state/0/0/3.delta", ["state/0/0/3.delta"], "fails at batch 6, while rows go to the sink"),
     ],
 )

@@ -290,7 +290,7 @@ def test_an_empty_file_is_no_state(tmp_path: Path, scenario: str, name: str, new
     assert [(one.path, one.reason) for one in found.unreadable] == [(f"state/0/0/{name}", "empty")]
     shown = verdict.judge(found)
     assert shown.level is Level.BAD
-    assert "of the state cannot be put together in `state/0/0`" in shown.text
+    assert "of the state cannot be loaded from `state/0/0`" in shown.text
     error = diagnosed(location).restart.error
     assert error is not None
     assert error.condition == "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED"
@@ -347,8 +347,10 @@ def test_state_that_batches_went_on_without_may_be_that_of_an_operator_taken_out
     assert found.restart.error is not None
     assert found.restart.error.unless == "operator 0 was taken out of the query"
     (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
-    assert "ends at version 6 in every store, and batches up to 19 are committed" in finding.text
-    assert "a query without this operator starts" in finding.text
+    assert "ends at version 6 in every store, but batches up to 19 are committed" in finding.text
+    assert finding.text.startswith(
+        "A restart will fail if the query still has operator 0, and start"
+    )
     said = verdict.judge(evidence(location))
     assert said.level is Level.CAREFUL
     assert said.text.endswith(", unless operator 0 was taken out of the query")
@@ -391,7 +393,7 @@ def test_a_partition_that_was_copied_into_another_is_none_of_its_stores(tmp_path
     assert [one.file for one in finding.clues] == ["state/0/2"]
     error = found.restart.error
     assert error is not None
-    assert error.reason == "version 3 of the state cannot be put together in `state/0/2`"
+    assert error.reason == "version 3 of the state cannot be loaded from `state/0/2`"
 
 
 def test_every_store_that_cannot_be_loaded_is_counted(tmp_path: Path) -> None:
@@ -402,7 +404,7 @@ def test_every_store_that_cannot_be_loaded_is_counted(tmp_path: Path) -> None:
     found = diagnosed(location)
     assert Code.FILE_UNREADABLE not in codes(found)
     (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
-    assert "which in 25 stores cannot be put together" in finding.text
+    assert "and 25 stores cannot provide it" in finding.text
     lines = text.strip_styles(diagnosis.to_lines(found)).splitlines()
     assert "  operator 0 loads state version 3, missing in 25 stores" in lines
     (shown,) = json.loads(json.dumps(diagnosis.to_json(found)))["restart"]["state"]

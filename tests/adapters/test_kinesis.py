@@ -71,7 +71,7 @@ def test_a_pending_batch_has_no_end(stream: Golden, tmp_path: Path) -> None:
     assert all("end unknown" in form for form in rendered(found))
     told = diagnosed(copy)
     pending = next(one for one in told.findings if one.code is Code.PENDING_BATCH)
-    assert "no end of it is logged" in pending.text
+    assert "because its end is not logged" in pending.text
     assert all(isinstance(one.end, Unknown) for one in told.restart.ranges)
     assert told.restart.ranges[0].start == source.raw
 

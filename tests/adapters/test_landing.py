@@ -104,7 +104,7 @@ def test_a_folder_of_another_machine_says_nothing_of_its_files(tmp_path: Path) -
     found = diagnosed(location)
     assert codes(found) == {Code.PENDING_BATCH}
     questions = {one.question: one.reason for one in found.not_assessed}
-    assert questions["whether the files of the batch are there"] == (
+    assert questions["whether the files of the batch still exist"] == (
         f"their folder `{tmp_path / 'landing'}` is not on this machine"
     )
 
@@ -183,7 +183,7 @@ def test_one_file_of_the_future_makes_all_others_old(tmp_path: Path) -> None:
 
 
 def _why_not(location: Path) -> str:
-    asked = "whether source 0 passes over files that have landed"
+    asked = "whether source 0 skips files that have landed"
     return " ".join(one.reason for one in diagnosed(location).not_assessed if one.question == asked)
 
 

@@ -155,7 +155,7 @@ def test_a_source_that_is_read_twice_is_told_by_what_is_known_of_its_runs(tmp_pa
     assert [one.described for one in evidence(location).sources] == ["", "", ""]
     (unsure,) = _unsure(diagnosed(location))
     assert unsure == (
-        "whether source 2 has lost a folder of its own: it is taken for the same source as 0:"
+        "whether source 2 has lost a folder of its own: it is treated as the same source as 0:"
         f" {equal}, and no more folders below `sources`"
     )
     told(location, "aba", 2)
@@ -198,7 +198,7 @@ def test_a_pending_batch_of_a_source_that_is_read_twice_runs_again(tmp_path: Pat
     assert found.restart.rerun
     assert found.restart.error is None
     (gone,) = (one for one in found.findings if one.code is Code.SOURCE_FILES_GONE)
-    assert gone.text.startswith("1 of the files that batch 2 reads are gone")
+    assert gone.text.endswith(": 1 of its files no longer exists.")
     (location / "sources/0/2").unlink()
     assert codes(diagnosed(location)) & _LOST
 
@@ -274,7 +274,7 @@ def test_version_2_goes_by_the_number_in_the_line_and_not_by_its_place(tmp_path:
         one for one in diagnosed(location, event_log=log).findings
         if one.code is Code.OFFSETS_EDITED
     )  # fmt: skip
-    assert edited.text.startswith("Batch 2 ran to another offset of source 1 than")
+    assert edited.text.startswith("Rows of source 1 are read twice, or never: batch 2 ended")
     told = Path(log).read_text()
     moved = 'other]", "startOffset": {"logOffset": 1}, "endOffset": {"logOffset": 2}'
     assert told.count(moved) == 1

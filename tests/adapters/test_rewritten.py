@@ -9,7 +9,7 @@ from tests.diagnosing import codes, diagnosed, late, timed
 
 from holdfast.model.finding import Code, Severity
 
-_ASKED = "whether state was written over after its commit"
+_ASKED = "whether state was overwritten after its commit"
 
 
 def _checkpoint(folder: Path, *, batches: int = 3) -> Path:

@@ -213,7 +213,7 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         assert found.restart.error is None
         reason = f"this user may not read `{path}` (permission denied)"
         assert found.restart.batch == Unknown(reason=reason)
-        assert NotAssessed(question=f"what `{path}` says", reason=reason) in found.not_assessed
+        assert NotAssessed(question=f"what `{path}` contains", reason=reason) in found.not_assessed
         shown = text.strip_styles(diagnosis.to_lines(found))
         assert shown.startswith(f"unknown: a start cannot be told: {reason}")
         assert "remove" not in shown
@@ -235,7 +235,7 @@ def test_an_old_entry_without_rights_stops_no_prediction(location: Path) -> None
     found = as_nobody(location, lambda: diagnosed(location))
     assert found.restart == diagnosed(location).restart
     assert found.judgement is diagnosed(location).judgement
-    assert "what `offsets/1` says" in {one.question for one in found.not_assessed}
+    assert "what `offsets/1` contains" in {one.question for one in found.not_assessed}
 
 
 @pytest.mark.parametrize("path", ["offsets", "state", "metadata"])

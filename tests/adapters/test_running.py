@@ -23,7 +23,7 @@ from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Judgement, RuleInput
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 from holdfast.storage import (
     Children,
     Missing,
@@ -150,7 +150,7 @@ def test_a_running_query_is_seen_at_one_moment(tmp_path: Path, kept: int, every:
         assert batches.last_planned is not None
         assert batches.last_planned >= last
         last = batches.last_planned
-        how = restart.choose_start(found, None, asynchronous=False)
+        how = candidates.choose_start(found, None, asynchronous=False)
         around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
         told = diagnosis.diagnose(
             RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
@@ -186,7 +186,7 @@ def test_a_query_that_begins_while_it_is_looked_at(tmp_path: Path) -> None:
         query = Query(location, kept=100)
         reader = Meanwhile(open_reader(str(location)), at, query.step)
         found, _ = looked(location, reader)
-        how = restart.choose_start(found, None, asynchronous=False)
+        how = candidates.choose_start(found, None, asynchronous=False)
         assert restart.predict(found, how).error is None
 
 

@@ -127,8 +127,8 @@ def test_it_is_told_how_many_snapshots_were_opened(tmp_path: Path) -> None:
     for partition in range(2, 70):
         shutil.copytree(location / "state/0/1", location / f"state/0/{partition}")
     told = [one.reason for one in diagnosed(location, spark=V4_2).not_assessed]
-    expected = "only their names and sizes are looked at, and in 64 of 70 stores what the snapshot"
-    assert f"{expected} names" in told
+    expected = "only their names and sizes are checked, and in 64 of 70 stores the files that the"
+    assert f"{expected} snapshot names" in told
 
 
 def test_files_that_came_after_the_listing_are_looked_for_once_more(tmp_path: Path) -> None:

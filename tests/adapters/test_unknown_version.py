@@ -21,7 +21,7 @@ from holdfast.gather.locate import resolve
 from holdfast.model.finding import Diagnosis, Judgement
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
-from holdfast.predict import restart
+from holdfast.predict import candidates
 from holdfast.report import diagnosis, verdict
 from holdfast.spark import versions
 
@@ -64,7 +64,7 @@ def _require_worst(location: Path) -> Diagnosis:
     place = resolve.find_checkpoint(str(location), {}).place
     seen = evidence(location)
     around = surroundings.collect(place, seen, surroundings.LookupOptions(kafka="", asked={}))
-    starts = restart.list_candidates(seen, None, asynchronous=False)
+    starts = candidates.list_candidates(seen, None, asynchronous=False)
     by_version = {how.spark: judged.diagnose_worst(seen, [how], around) for how in starts}
     found = judged.diagnose_worst(seen, starts, around)
     assert found.judgement is max((one.judgement for one in by_version.values()), key=_RANKS.index)

@@ -26,7 +26,7 @@ from holdfast.model.fingerprint import (
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaCluster, LocationFacts, Surroundings
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 
 HERE = KafkaIdentity(cluster="a", topics={"orders": "1", "bills": "2"})
 ELSEWHERE = replace(HERE, cluster="b")
@@ -131,7 +131,7 @@ def test_where_nothing_was_read_no_offset_is_of_another_topic(tmp_path: Path) ->
 
 def diagnosed(seen: Evidence, now: KafkaIdentity | Unknown, end: int = 50) -> tuple[Told, set[str]]:
     """What is found where a cluster of these ids has offsets up to an end."""
-    how = restart.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
+    how = candidates.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
     both = [TopicPartition("orders", number) for number in (0, 1)]
     around = Surroundings(
         location=LASTING,

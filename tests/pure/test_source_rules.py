@@ -17,7 +17,7 @@ from holdfast.model.ids import Span
 from holdfast.model.source_offset import TopicPartition
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.surroundings import KafkaCluster, LocationFacts, Surroundings
-from holdfast.predict import restart, source_log
+from holdfast.predict import candidates, restart, source_log
 
 LASTING = LocationFacts(
     url="/data/c", path="/data/c", temporary="/scratch", file_system="ext4", checkpoint_above=None
@@ -39,7 +39,7 @@ def found(
 ) -> set[Code]:
     """What is found where Kafka has these first and next offsets; the batch begins at 30, or 20."""
     seen = evidence(files.write(folder / "c", committed=committed))
-    how = restart.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
+    how = candidates.choose_start(seen, SparkVersion(4, 1), asynchronous=False)
     offsets = {TopicPartition("orders", int(name)): told for name, told in partitions.items()}
     cluster = KafkaCluster(
         servers="broker:9092",

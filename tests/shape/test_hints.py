@@ -55,9 +55,9 @@ FOLLOWED = {
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,
-    "put back a copy of every table that the query writes": _BACK,
-    "or, if it cannot be had, …; then remove": _BACK,
-    "if not, …; then put away": _BACK,
+    "put back every table that the query writes": _BACK,
+    "if you have no copy, …; then remove": _BACK,
+    "if not, …; then move": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",
     "put back a copy of the table": f"{_SPARK}::test_a_copy_of_the_table_is_put_back_as_told",
     "put an undamaged file": f"{_SPARK}::test_a_damaged_file_is_mended_or_taken_out_as_told",
@@ -65,7 +65,7 @@ FOLLOWED = {
         f"{_SPARK}::test_the_code_that_wrote_the_checkpoint_goes_on_as_told"
     ),
     "put `…` where": f"{_REMEDIES}::test_a_password_file_is_put_where_it_is_read_as_told",
-    "put `…` away": f"{_REMEDIES}::test_a_schema_that_cannot_be_read_is_put_away_as_told",
+    "move `…` out of": f"{_REMEDIES}::test_a_schema_that_cannot_be_read_is_put_away_as_told",
     "create it: `mkdir -p": f"{_SPARK}::test_a_landing_folder_is_created_as_told",
     "declare the recorded location": _MOVED,
     "stop the query, move the folder": _MOVED,
@@ -78,10 +78,10 @@ FOLLOWED = {
     "if …: move `sources/": (
         f"{_REMEDIES}::test_the_folder_of_an_earlier_source_is_moved_away_as_told"
     ),
-    "or, if it cannot be had, put the second line": (
+    "if you have no copy, use the second line": (
         f"{_REMEDIES}::test_the_line_of_the_entry_before_serves_as_told"
     ),
-    "or, if it cannot be had, remove `commits/": _STATE_AGAIN,
+    "if you have no copy, remove `commits/": _STATE_AGAIN,
     "remove `.metadata.crc`": _METADATA,
     "move … away, if nothing": (
         f"{_REMEDIES}::test_state_is_not_to_be_moved_away_because_its_logs_are_gone"
@@ -89,8 +89,8 @@ FOLLOWED = {
     "copy the folder `commits`": (
         f"{_REMEDIES}::test_what_an_incomplete_copy_lacks_is_named_and_copying_it_helps"
     ),
-    "or, if it cannot be had, remove `…`": _MENDED,
-    "or, if batch … has not reached the sink": _MENDED,
+    "if you have no copy, remove `…`": _MENDED,
+    "if batch … has not reached the sink": _MENDED,
     "keep it: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
     # The case is called "by its remedy".
     "change nothing else": "tests/spark/test_check_versions.py::test_a_verdict_is_true",
@@ -98,9 +98,9 @@ FOLLOWED = {
         "tests/adapters/test_locations.py::test_a_base_in_the_temporary_folder"
     ),
     "`touch` the files": _TOO_OLD,
-    "put away … first": _CONTINUOUS,
+    "first move … out of": _CONTINUOUS,
     "give `offsets/…` the second line": _CONTINUOUS,
-    "put away …": _CONTINUOUS,
+    "move … out of": _CONTINUOUS,
     "if the operator was added": _ADDED,
     "move the folder `…` out of": _LEVELS,
     "move everything in `state": _LEVELS,
@@ -142,7 +142,6 @@ FOLLOWED = {
     "put the table back": AS_IT_WAS,
     "put the files back": AS_IT_WAS,
     "restore ": AS_IT_WAS,
-    "else restore ": AS_IT_WAS,
     "if not, restore ": AS_IT_WAS,
     "if its files were deleted, restore ": AS_IT_WAS,
     "if the query has an aggregation": AS_IT_WAS,
@@ -155,7 +154,7 @@ CURES = {
     Code.COMMIT_AHEAD: _BACK,
     Code.ENTRY_UNREADABLE: _MENDED,
     Code.LOCATION_NOT_EMPTY: FOLLOWED["move … away, if nothing"],
-    Code.ENTRY_WITHOUT_SETTINGS: FOLLOWED["or, if it cannot be had, put the second line"],
+    Code.ENTRY_WITHOUT_SETTINGS: FOLLOWED["if you have no copy, use the second line"],
     Code.METADATA_UNREADABLE: _METADATA,
     Code.CHECKSUM_LEFT: FOLLOWED["remove `…`"],
     Code.OFFSET_OF_OTHER_SOURCE: FOLLOWED["if …: move `sources/"],

@@ -30,7 +30,7 @@ from holdfast.model.evidence import Evidence
 from holdfast.model.fact import Unknown
 from holdfast.model.restart import Restart, RunForecast, Stage, StartError
 from holdfast.model.spark_version import SparkVersion
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 from holdfast.storage import Children, open_reader
 
 BATCHES = 4
@@ -94,7 +94,7 @@ def compared(bases: Bases, case: Case) -> Compared:
     query = QUERIES[case.query]
     seen = _evidence(folder / "ck")
     spark = SparkVersion(*(int(part) for part in bases.spark.version.split(".")[:2]))
-    how = restart.choose_start(seen, spark, asynchronous=query.asynchronous)
+    how = candidates.choose_start(seen, spark, asynchronous=query.asynchronous)
     predicted = restart.predict(seen, how)
     unread = _unread(folder)
     expected = _rows(folder, predicted) if not query.stateful else None

@@ -60,7 +60,7 @@ def _told(checkpoint: Path) -> Finding:
 
 def _followed(checkpoint: Path, remedy: str) -> None:
     """Do what a remedy says, by its own words."""
-    away = re.search(r"put away `offsets/(\d+)`(?: to `offsets/(\d+)`)?", remedy)
+    away = re.search(r"move `offsets/(\d+)`(?: to `offsets/(\d+)`)?", remedy)
     if away is not None:
         for batch in range(int(away[1]), int(away[2] or away[1]) + 1):
             (checkpoint / f"offsets/{batch}").unlink()
@@ -87,7 +87,7 @@ def test_another_trigger_fails_until_the_entry_has_settings(
         (checkpoint / f"commits/.{epoch}.crc").unlink(missing_ok=True)
     send_numbers(broker, topic, range(5, 8))
     told = _told(checkpoint)
-    assert f"it fails, as the second line of `offsets/{last}` is empty" in told.text
+    assert f"and fails, because the second line of `offsets/{last}` is empty" in told.text
     with pytest.raises(StreamingQueryException, match="watermarkTracker"):
         _read_in_batches(spark, broker, topic, checkpoint)
     _followed(checkpoint, told.remedies[1])

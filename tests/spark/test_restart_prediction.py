@@ -149,7 +149,7 @@ def test_an_operator_that_was_added_later_fails_until_it_is_taken_out(bases: Bas
     assert start(bases.spark, QUERIES["counts"], folder).failure is not None
     found = diagnosed(folder / "ck")
     (told,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
-    assert told.text.startswith("Batch 4 fails: operator 0 has a schema and no state.")
+    assert told.text.startswith("Batch 4 will fail: operator 0 has a schema and no state.")
     error, again = found.restart.error, start(bases.spark, QUERIES["counts"], folder).failure
     assert error is not None
     assert again is not None

@@ -19,7 +19,7 @@ from holdfast.gather.around import surroundings
 from holdfast.gather.inventory import snapshot
 from holdfast.model.evidence import Evidence
 from holdfast.model.finding import Code, Finding, Judgement, RuleInput
-from holdfast.predict import restart
+from holdfast.predict import candidates, restart
 from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, open_reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.prove]
@@ -153,7 +153,7 @@ def _look(location: Path, reader: Reader) -> tuple[Evidence, tuple[Finding, ...]
     top = reader.children("")
     assert isinstance(top, Children)
     found = evidence.collect(place, top, event_log=None, now_ms=NOW_MS)
-    how = restart.choose_start(found, None, asynchronous=False)
+    how = candidates.choose_start(found, None, asynchronous=False)
     around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
     seen = RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
     told = diagnosis.diagnose(seen)

@@ -24,23 +24,23 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     after = "after the sink has written"
     assert done.stdout.splitlines()[:8] == [
-        f"unsafe: a start fails at batch 2, {after}: `commits/2` is there before the batch has run",
+        f"unsafe: a start fails at batch 2, {after}: `commits/2` exists before the batch has run",
         "",
-        "Restart  Spark 4.1, as asked for",
+        "Restart  Spark 4.1, as requested",
         "  runs batch 2 again, over the same range",
         "  source 0 (Kafka or Event Hubs) orders-0: 20 → 30",
         "  source 0 (Kafka or Event Hubs) orders-1: 20 → 30",
         "  sink: unknown",
         (
             f"  fails at batch 2 with CONCURRENT_STREAM_LOG_UPDATE, {after}:"
-            " `commits/2` is there before the batch has run"
+            " `commits/2` exists before the batch has run"
         ),
     ]
     assert done.stdout.splitlines()[8:13] == [
         "",
         (
-            "duplicates  COMMIT_AHEAD  Batch 3 is committed and the offset log ends at 2: a start"
-            " runs batch 2 again, writes it to the sink, and then fails, at every start."
+            "duplicates  COMMIT_AHEAD  Every restart will run batch 2 again, write it to the sink,"
+            " and then fail. Batch 3 is committed, but the offset log ends at 2."
         ),
         (
             "            offsets/3: expected an offset entry for the committed batch 3,"
@@ -48,10 +48,10 @@ def test_the_whole_report(tmp_path: Path) -> None:
         ),
         "            → restore `offsets/3` from a copy of the checkpoint",
         (
-            "            → or, if it cannot be had, put back a copy of every table that the query"
-            " writes, as it was after batch 2 (in a database, together with the job's rows in"
-            " `holdfast_ledger`); then remove `commits/3` with its hidden `.crc`:"
-            " batch 2 then counts as the last one done, and what came after it is read again"
+            "            → if you have no copy, put back every table that the query writes as"
+            " it was after batch 2, from a copy, in a database together with the job's rows in"
+            " `holdfast_ledger`; then remove `commits/3` with its hidden `.crc`:"
+            " batch 2 then counts as the last batch done, and Spark reads again what came after it"
         ),
     ]
 
@@ -201,7 +201,8 @@ def test_a_finding_goes_on_below_its_code() -> None:
 def test_one_batch_that_is_taken_for_done(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=5, committed=3)
     (found,) = [o for o in diagnosed(location).findings if o.code is Code.BATCHES_SKIPPED]
-    assert "Batch 3 is planned and not committed, and a start takes it for done" in found.text
+    assert "treat batch 3 as done, although it is planned but not committed" in found.text
     look, back = found.remedies
-    assert look == "look whether the sink holds batch 3; if so, nothing is lost"
-    assert "put away `offsets/4` with its hidden `.crc`: a start then runs batch 3 again" in back
+    assert look == "check whether the sink has batch 3; if so, nothing is lost"
+    assert "move `offsets/4` with its hidden `.crc` out of the checkpoint: a restart" in back
+    assert "then runs batch 3 again" in back

@@ -41,9 +41,9 @@ def test_batches_that_are_taken_for_done_can_be_run_again(tmp_path: Path, scenar
     location = _copied(tmp_path, f"4.1.4/{scenario}")
     _removed(location, "commits/3", "commits/4", "commits/5")
     look, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
-    assert look == "look whether the sink holds all of batches 3 to 4; if so, nothing is lost"
-    assert back.startswith(f"if not, {advice.take_sinks_back(2)}; then put away")
-    assert "put away `offsets/4` to `offsets/5` with their hidden `.crc` files" in back
+    assert look == "check whether the sink has all of batches 3 to 4; if so, nothing is lost"
+    assert back.startswith(f"if not, {advice.take_sinks_back(2)}; then move")
+    assert "move `offsets/4` to `offsets/5` with their hidden `.crc` files" in back
     _removed(location, "offsets/4", "offsets/5")
     cured = diagnosed(location)
     assert (cured.restart.batch, cured.restart.rerun, cured.restart.error) == (3, True, None)
@@ -54,11 +54,12 @@ def test_no_batch_is_to_run_again_that_a_start_cannot_reach(tmp_path: Path) -> N
     location = files.write(tmp_path / "c", planned=9, committed=0, first=5)
     (location / "commits/4").write_text('v1\n{"nextBatchWatermarkMs":0}')
     _, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
-    assert back == "if not, no start can run batch 5 again, as `offsets/4` is not there"
+    assert back == "if not, no restart can run batch 5 again, because `offsets/4` is missing"
     location = _copied(tmp_path / "state", "4.1.4/aggregate-hdfs")
     _removed(location, "commits/3", "commits/4", "commits/5", "state/0/1/2.delta")
     _, back = _found(diagnosed(location), Code.BATCHES_SKIPPED).remedies
-    assert back == "if not, no start can run batch 3 again, as the state of that time is not there"
+    reason = "because the state of that time is missing"
+    assert back == f"if not, no restart can run batch 3 again, {reason}"
 
 
 @pytest.mark.parametrize("scenario", ["aggregate-hdfs", "aggregate-rocksdb"])
@@ -90,7 +91,7 @@ def test_state_is_not_to_be_moved_away_because_its_logs_are_gone(tmp_path: Path)
         shutil.rmtree(location / folder)
     restore, anew = _found(diagnosed(location), Code.LOCATION_NOT_EMPTY).remedies
     assert restore == "restore the folders `offsets` and `commits` from a copy of the checkpoint"
-    assert anew == f"if a new beginning is meant, {advice.NEW_CHECKPOINT}"
+    assert anew == f"if the query is meant to begin from nothing, {advice.NEW_CHECKPOINT}"
     for path in location.glob("state/0/*/*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     (move,) = _found(diagnosed(location), Code.LOCATION_NOT_EMPTY).remedies
@@ -102,16 +103,18 @@ def test_commits_far_ahead_of_the_offsets_stop_the_first_batch_that_has_one(tmp_
     for batch in (6, 7):
         (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
     found = _found(diagnosed(location), Code.COMMIT_AHEAD)
-    assert "runs batch 3 again, goes on, and at batch 6 fails after that was written" in found.text
+    assert "will run batch 3 again, continue, and fail at batch 6 after the sink has" in found.text
 
 
 def test_a_gap_is_not_said_to_be_passed_over_where_a_start_looks(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=6, committed=6)
     _removed(location, "offsets/2", "offsets/3", "offsets/4")
     told = diagnosed(location)
-    assert _found(told, Code.OFFSET_BEFORE_MISSING).text.startswith("`offsets/4` is missing")
+    assert _found(told, Code.OFFSET_BEFORE_MISSING).text.startswith(
+        "A restart will fail: `offsets/4` is missing"
+    )
     gap = _found(told, Code.OFFSET_GAP).text
-    assert gap.startswith("`offsets/2` to `offsets/3` are missing, and later ones are there")
+    assert gap.startswith("`offsets/2` to `offsets/3` are missing, although later entries exist")
     assert (
         "`offsets/2` to `offsets/4` are missing"
         in _found(diagnosed(location, asynchronous=True), Code.OFFSET_GAP).text
@@ -122,13 +125,13 @@ def test_metadata_is_written_anew_without_its_old_checksum(tmp_path: Path) -> No
     location = _copied(tmp_path, "2.4.8/kafka")
     (location / "metadata").write_text("")
     (remedy,) = _found(diagnosed(location), Code.METADATA_UNREADABLE).remedies
-    assert remedy.startswith("remove `.metadata.crc`, if it is there, and write `metadata` anew")
+    assert remedy.startswith("remove `.metadata.crc`, if it exists, and write `metadata` again")
 
 
 def test_a_query_of_which_only_metadata_is_left_is_not_known_to_be_new(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=0, committed=0)
     (told,) = (one for one in diagnosed(location).not_assessed if "run before" in one.question)
-    assert "one whose logs and sources were deleted looks the same" in told.reason
+    assert "a query whose logs and sources were deleted looks the same" in told.reason
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ def test_a_query_of_which_only_metadata_is_left_is_not_known_to_be_new(tmp_path:
             Code.COMMITS_GONE,
             "copy the folder `commits`",
         ),
-        ("aggregate-hdfs", "metadata", Code.METADATA_MISSING, "remove `.metadata.crc`, if it is"),
+        ("aggregate-hdfs", "metadata", Code.METADATA_MISSING, "remove `.metadata.crc`, if it"),
         ("files-to-files", "sources", Code.SOURCE_LOG_BEHIND, "restore"),
         ("aggregate-append-hdfs", "state", Code.STATE_MISSING, "restore the folder `state` from"),
     ],

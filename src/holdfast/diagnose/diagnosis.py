@@ -28,7 +28,14 @@ from holdfast.diagnose.rules.sources import (
     topics,
     went_back,
 )
-from holdfast.diagnose.rules.state import batch_progress, hazards, misplaced, rewritten, stores
+from holdfast.diagnose.rules.state import (
+    batch_progress,
+    descriptions,
+    hazards,
+    misplaced,
+    rewritten,
+    stores,
+)
 from holdfast.diagnose.rules.surroundings import (
     copies,
     drivers,
@@ -69,6 +76,7 @@ RULES: tuple[CheckpointRule, ...] = (
     topics.evaluate,
     went_back.evaluate,
     stores.evaluate,
+    descriptions.evaluate,
     misplaced.evaluate,
     rewritten.evaluate,
     hazards.evaluate,

@@ -1,7 +1,7 @@
-"""Stage 3: does a planned batch have rows to read? Running it again writes nothing if not.
+"""Does a planned batch have rows to read? If not, running it again writes nothing.
 
 A batch is known to be empty if each source ends where it begins, or if its log names no file for
-the range. A query with state may write rows all the same: windows close without new input.
+the range. A query with state may still write rows, because windows close without new input.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,18 @@ _LOST = frozenset({Movement.VANISHED, Movement.WENT_BACK})
 
 
 def writes_nothing(evidence: Evidence) -> bool:
-    """Whether the last planned batch is known to have no rows, and the query to have no state."""
+    """Return whether the last planned batch has no rows for certain, and the query no state."""
     planned = evidence.batches.last_planned
     if planned is None or not evidence.sources or not _is_stateless(evidence):
         return False
-    if sockets.find_course(evidence, NEWEST) is sockets.Course.STARTS_FRESH:
+    if sockets.find_outcome(evidence, NEWEST) is sockets.SocketOutcome.STARTS_FRESH:
         return True
-    return all(_is_empty(one, planned) for one in evidence.sources)
+    return all(_is_empty(source, planned) for source in evidence.sources)
 
 
 def all_write_nothing(evidence: Evidence, batches: Iterable[BatchId]) -> bool:
-    """Whether the same is known of several batches, by their entries alone."""
-    return _is_stateless(evidence) and all(_is_unchanged(evidence, one) for one in batches)
+    """Return whether the same is certain for several batches, by their entries alone."""
+    return _is_stateless(evidence) and all(_is_unchanged(evidence, batch) for batch in batches)
 
 
 def _is_stateless(evidence: Evidence) -> bool:
@@ -45,34 +45,36 @@ def _is_empty(source: SourceEvidence, planned: BatchId) -> bool:
 
 
 def _has_nothing(consumed: ConsumedRange) -> bool:
-    return all(one.count == 0 and one.change not in _LOST for one in consumed.partitions)
+    return all(
+        partition.count == 0 and partition.change not in _LOST for partition in consumed.partitions
+    )
 
 
 def _lists_no_file(source: SourceEvidence) -> bool:
-    """Whether the entries of the range were read, and name no file."""
+    """Return whether the log entries of the range were read and name no file."""
     known = isinstance(source.offset, FileOffset) and isinstance(source.consumed.total, int)
     listed = source.files or source.files_more or source.log_offsets_unread
     return known and not listed
 
 
 def _is_unchanged(evidence: Evidence, batch: BatchId) -> bool:
-    """Whether a batch ends where it begins, in each source."""
+    """Return whether a batch ends where it begins, in each source."""
     end = evidence.offset_entries.get(batch)
     before = evidence.offset_entries.get(BatchId(batch - 1))
     if end is None or (before is None and batch > 0):
         return False
-    starts = {} if before is None else {one.source: one.offset for one in before.sources}
-    seen = {one.name: one for one in evidence.sources}
-    for one in end.sources:
-        known = seen.get(one.source)
-        told = "" if known is None else known.described
-        began = None if known is None else known.began
-        start = source_offset.find_start(starts.get(one.source), began, described=told)
+    starts = {} if before is None else {line.source: line.offset for line in before.sources}
+    sources = {source.name: source for source in evidence.sources}
+    for line in end.sources:
+        source = sources.get(line.source)
+        described = "" if source is None else source.described
+        began = None if source is None else source.began
+        start = source_offset.find_start(starts.get(line.source), began, described=described)
         consumed = source_offset.compute_consumed(
-            source_offset.decode(start, described=told),
-            source_offset.decode(one.offset, described=told),
+            source_offset.decode(start, described=described),
+            source_offset.decode(line.offset, described=described),
         )
-        if (known is not None and known.open_ended) or not _has_nothing(consumed):
+        if (source is not None and source.open_ended) or not _has_nothing(consumed):
             return False
         if isinstance(consumed.total, Unknown):
             return False

@@ -1,12 +1,12 @@
-r"""Stage 3: offset lines that the source whose folder lies beside them cannot read.
+r"""Offset lines that the source whose folder lies beside them cannot read.
 
     sources/0/0             made by        reads the line of source 0 as
     {"path":…}              a file source  {"logOffset":3}, or a bare number
     \0v1 {"topic":…}       Kafka          {"topic":{"0":23}}
     v1 1767225600000        rate           a bare number
 
-Spark does not check the kind of a source. It hands the line to the source, which fails at a line of
-any other kind. A folder can also be left over from an earlier query: a Delta table or a socket
+Spark does not check the kind of a source. It passes the line to the source, which fails at a line
+of any other kind. A folder can also be left over from an earlier query: a Delta table or a socket
 never looks into it.
 """
 
@@ -47,8 +47,8 @@ ERRORS: Mapping[SourceFolderKind, tuple[str, ...]] = {
 class ForeignOffset:
     """A line that the source of a folder cannot read.
 
-    `looks_like` is the kind of source that writes such lines, `unless` the way in which the folder
-    may be left over; both are empty where there is none.
+    `looks_like` is the kind of source that writes such lines, if one does. `unless` says how the
+    folder may be left over, if it may.
     """
 
     source: str
@@ -60,39 +60,40 @@ class ForeignOffset:
 
 
 def find(evidence: Evidence, entry: OffsetEntry) -> Iterator[ForeignOffset]:
-    """Return the lines of an entry that their sources cannot read."""
-    described = {one.name: one.described for one in evidence.sources}
+    """Yield the lines of an entry that their sources cannot read."""
+    descriptions = {source.name: source.described for source in evidence.sources}
     folders = source_log.map_folders(evidence)
-    for one in entry.sources:
-        folder = folders.get(one.source, one.source)
+    for line in entry.sources:
+        folder = folders.get(line.source, line.source)
         log = evidence.source_logs.get(folder) if isinstance(folder, str) else None
-        if not isinstance(folder, str) or log is None or one.offset in (None, ""):
+        if not isinstance(folder, str) or log is None or line.offset in (None, ""):
             continue
-        if log.folder_kind is SourceFolderKind.UNKNOWN or _can_read(log.folder_kind, one.offset):
+        if log.folder_kind is SourceFolderKind.UNKNOWN or _can_read(log.folder_kind, line.offset):
             continue
-        named = source_offset.name_source(described.get(one.source, ""))
-        if named and named != log.folder_kind.value:
+        recorded_kind = source_offset.name_source(descriptions.get(line.source, ""))
+        if recorded_kind and recorded_kind != log.folder_kind.value:
             continue  # The folder is left over from an earlier query.
-        kind = _name_kind(one.offset)
+        kind = _name_kind(line.offset)
+        leftover = _explain_leftover(folder, log.folder_kind, line.offset, kind)
         yield ForeignOffset(
-            source=one.source,
+            source=line.source,
             folder=folder,
             folder_kind=log.folder_kind,
-            offset=one.offset,
+            offset=line.offset,
             looks_like=kind,
-            unless="" if named else _explain_leftover(folder, log.folder_kind, one.offset, kind),
+            unless="" if recorded_kind else leftover,
         )
 
 
 def _can_read(folder_kind: SourceFolderKind, offset: Json) -> bool:
-    """Whether a source takes a line for its offset, as tried on Spark 4.1."""
+    """Return whether a source accepts a line as its offset, as tried on Spark 4.1."""
     whole = isinstance(offset, int) and not isinstance(offset, bool)
     match folder_kind:
         case SourceFolderKind.FILES:
-            held = offset.get("logOffset") if isinstance(offset, Mapping) else None
-            return whole or _is_number(held)
+            log_offset = offset.get("logOffset") if isinstance(offset, Mapping) else None
+            return whole or _is_number(log_offset)
         case SourceFolderKind.KAFKA:
-            # It takes `null` for an offset without partitions.
+            # It reads `null` as an offset without partitions.
             return offset == "null" or _is_kafka(offset)
         case _:
             return whole
@@ -100,9 +101,12 @@ def _can_read(folder_kind: SourceFolderKind, offset: Json) -> bool:
 
 def _is_kafka(offset: Json) -> bool:
     return isinstance(offset, Mapping) and all(
-        isinstance(one, Mapping)
-        and all(key.isascii() and key.isdigit() and _is_number(at) for key, at in one.items())
-        for one in offset.values()
+        isinstance(partitions, Mapping)
+        and all(
+            key.isascii() and key.isdigit() and _is_number(position)
+            for key, position in partitions.items()
+        )
+        for partitions in offset.values()
     )
 
 
@@ -111,19 +115,19 @@ def _is_number(value: Json) -> bool:
 
 
 def _name_kind(offset: Json) -> str:
-    found = source_offset.decode(offset)
-    if isinstance(found, NumberOffset):
+    decoded = source_offset.decode(offset)
+    if isinstance(decoded, NumberOffset):
         return "a socket"
-    return "" if isinstance(found, OpaqueOffset | NoOffset) else found.recognition.source
+    return "" if isinstance(decoded, OpaqueOffset | NoOffset) else decoded.recognition.source
 
 
 def _explain_leftover(folder: str, folder_kind: SourceFolderKind, offset: Json, kind: str) -> str:
-    """How the folder can be left over: the source that wrote the line never reads it."""
-    found = source_offset.decode(offset)
-    reads_folder = isinstance(found, FileOffset) or (
-        isinstance(found, KafkaOffset) and folder_kind is not SourceFolderKind.RATE
+    """Return how the folder can be left over: the source that wrote the line never reads it."""
+    decoded = source_offset.decode(offset)
+    reads_folder = isinstance(decoded, FileOffset) or (
+        isinstance(decoded, KafkaOffset) and folder_kind is not SourceFolderKind.RATE
     )
     if reads_folder or not isinstance(offset, Mapping | int) or isinstance(offset, bool):
         return ""
-    reads = kind or "another source"
-    return f"the query now reads {reads} and `sources/{folder}` is left over from an earlier query"
+    now = kind or "a different source"
+    return f"the query now reads {now} and `sources/{folder}` is left over from an earlier query"

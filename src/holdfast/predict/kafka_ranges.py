@@ -1,8 +1,8 @@
-"""Stage 3: the range of a Kafka batch that runs again -> the partitions that Spark stops at.
+"""The Kafka partitions that Spark stops at when a batch runs again: SourceRange -> StartError.
 
-Spark compares the start of the range with its end before it reads: a partition that is in the start
-and not in the end, or one that ends before it begins, is lost data. With `failOnDataLoss`, which is
-the default, the batch fails at every start.
+Spark compares the start of the range with its end before it reads. It treats a partition that is in
+the start but not in the end, or that ends before it begins, as lost data. With `failOnDataLoss`,
+which is the default, the batch fails at every start.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,19 +23,19 @@ _MOST_NAMED = 10
 def find_errors(
     evidence: Evidence, ranges: Sequence[SourceRange], batch: BatchId
 ) -> Iterator[StartError]:
-    """Return the error at each source whose range Spark refuses."""
-    kafka = {one.name for one in evidence.sources if isinstance(one.offset, KafkaOffset)}
-    for one in ranges:
-        if one.source not in kafka or fails_on_loss(evidence, one.source) is False:
+    """Yield the error at each source whose range Spark refuses."""
+    kafka = {source.name for source in evidence.sources if isinstance(source.offset, KafkaOffset)}
+    for own in ranges:
+        if own.source not in kafka or fails_on_loss(evidence, own.source) is False:
             continue
-        gone, back = list_changed(one, Movement.VANISHED), list_changed(one, Movement.WENT_BACK)
+        gone, back = list_changed(own, Movement.VANISHED), list_changed(own, Movement.WENT_BACK)
         if gone:
             reason = f"batch {batch} begins in {name_partitions(gone)} and has no end there"
         elif back:
             reason = f"batch {batch} ends before it begins in {name_partitions(back)}"
         else:
             continue
-        found = exceptions.make_error(
+        error = exceptions.make_error(
             DATA_LOSS,
             ("KafkaIllegalStateException", "IllegalStateException"),
             reason,
@@ -43,18 +43,20 @@ def find_errors(
             stage=Stage.PLANNING,
             batch=batch,
         )
-        known = fails_on_loss(evidence, one.source) is True
+        is_sure = fails_on_loss(evidence, own.source) is True
         yield (
-            found if known else replace(found, unless="the query sets `failOnDataLoss` to `false`")
+            error
+            if is_sure
+            else replace(error, unless="the query sets `failOnDataLoss` to `false`")
         )
 
 
-def list_changed(shown: SourceRange, change: Movement) -> tuple[PartitionChange, ...]:
+def list_changed(own: SourceRange, change: Movement) -> tuple[PartitionChange, ...]:
     """Return the partitions of a range that changed in one way."""
-    start = source_offset.decode(shown.start)
-    if isinstance(shown.consumed, Unknown) or not isinstance(start, KafkaOffset | NoOffset):
+    start = source_offset.decode(own.start)
+    if isinstance(own.consumed, Unknown) or not isinstance(start, KafkaOffset | NoOffset):
         return ()
-    return tuple(one for one in shown.consumed.partitions if one.change is change)
+    return tuple(partition for partition in own.consumed.partitions if partition.change is change)
 
 
 def fails_on_loss(evidence: Evidence, source: str) -> bool | Unknown:
@@ -62,26 +64,26 @@ def fails_on_loss(evidence: Evidence, source: str) -> bool | Unknown:
     plan = evidence.plan
     if not isinstance(plan, Known):
         return Unknown(reason="no run record shows the options of the source")
-    known = plan.value.by_name.get(source)
-    if known is None:
+    recorded = plan.value.by_name.get(source)
+    if recorded is None:
         return Unknown(reason="the run record does not name the source")
-    options = {key.lower(): value.lower() for key, value in known.options.items()}
+    options = {key.lower(): value.lower() for key, value in recorded.options.items()}
     return options.get("failondataloss", "true") != "false"
 
 
 def name_partitions(changes: Sequence[PartitionChange]) -> str:
-    """Return partitions in words, a topic at a time."""
+    """Return partitions in words, grouped by topic."""
     topics: dict[str, list[str]] = {}
-    for one in changes[:_MOST_NAMED]:
-        topic, _, number = one.partition.rpartition("-")
+    for change in changes[:_MOST_NAMED]:
+        topic, _, number = change.partition.rpartition("-")
         topics.setdefault(topic, []).append(number)
     more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
-    return " and ".join(_name_topic(*one) for one in _sort_topics(topics)) + more
+    return " and ".join(_name_topic(*topic) for topic in _sort_topics(topics)) + more
 
 
 def name_topics(partitions: Sequence[str]) -> str:
     """Return the topics of partitions, in words."""
-    names = dict.fromkeys(one.rpartition("-")[0] for one in partitions)
+    names = dict.fromkeys(partition.rpartition("-")[0] for partition in partitions)
     return " and ".join(f"`{name}`" for name in sorted(names))
 
 

@@ -1,9 +1,9 @@
-"""Stage 3: an offset entry -> the sources whose offset is spelt as Spark never spells it.
+"""Offsets that are written as Spark never writes them: OffsetEntry -> names of sources.
 
-Spark writes JSON without spaces. Who edits an entry with a program may leave some: the value is the
-same, and yet Spark, which compares texts, takes it for another. A data source in Python writes its
-own offsets, with spaces, and of whatever shape: an offset is Kafka's, of files or of Delta's only
-where more than its shape says so, or where other entries have it without spaces.
+Spark writes JSON without spaces. A program that edits an entry may leave spaces: the value is the
+same, but Spark compares texts and takes it for a different offset. A data source in Python writes
+its own offsets, with spaces and in any shape. So an offset counts as Kafka's, Delta's or a file
+source's only if more than its shape says so, or if other entries have it without spaces.
 """
 
 from collections.abc import Mapping
@@ -16,43 +16,50 @@ from holdfast.predict import source_log
 
 
 def find_respelled(evidence: Evidence, entry: OffsetEntry) -> tuple[str, ...]:
-    """Their names."""
-    seen = {one.name: one for one in evidence.sources}
+    """Return the names of the sources whose offset in this entry Spark did not write."""
+    sources = {source.name: source for source in evidence.sources}
     return tuple(
-        one.source
-        for one in entry.sources
-        if one.respelled and _is_surely_respelled(evidence, one, seen.get(one.source))
+        line.source
+        for line in entry.sources
+        if line.respelled and _is_surely_respelled(evidence, line, sources.get(line.source))
     )
 
 
 def _is_surely_respelled(
-    evidence: Evidence, one: SourceOffset, seen: SourceEvidence | None
+    evidence: Evidence, line: SourceOffset, source: SourceEvidence | None
 ) -> bool:
-    offset = source_offset.decode(one.offset, described=seen.described if seen else "")
+    offset = source_offset.decode(line.offset, described=source.described if source else "")
     if not isinstance(offset, FileOffset | KafkaOffset | DeltaOffset):
         return False
-    told = offset.recognition.basis is Basis.DESCRIPTION
     return (
-        told
-        or _has_compact_entry(evidence, one.source)
-        or (seen is not None and _has_own_folder(evidence, seen))
+        offset.recognition.basis is Basis.DESCRIPTION
+        or _has_compact_entry(evidence, line.source)
+        or (source is not None and _has_own_folder(evidence, source))
     )
 
 
 def _has_compact_entry(evidence: Evidence, name: str) -> bool:
-    """Whether another entry has an offset of the source without spaces, where some could be."""
+    """Return whether another entry has an offset of the source without spaces.
+
+    An empty offset has no place for spaces, and does not count.
+    """
     return any(
-        one.source == name and isinstance(one.offset, Mapping) and one.offset and not one.respelled
+        line.source == name
+        and isinstance(line.offset, Mapping)
+        and line.offset
+        and not line.respelled
         for entry in evidence.offset_entries.values()
-        for one in entry.sources
+        for line in entry.sources
     )
 
 
-def _has_own_folder(evidence: Evidence, seen: SourceEvidence) -> bool:
-    """Whether its folder is one of Kafka, or of a file source."""
-    if isinstance(seen.began, Mapping):
+def _has_own_folder(evidence: Evidence, source: SourceEvidence) -> bool:
+    """Return whether the folder of the source is one of Kafka or of a file source."""
+    if isinstance(source.began, Mapping):
         return True
-    log = evidence.source_logs.get(seen.folder) if isinstance(seen.folder, str) else None
+    log = evidence.source_logs.get(source.folder) if isinstance(source.folder, str) else None
     return (
-        log is not None and isinstance(seen.offset, FileOffset) and source_log.find_latest(log) >= 0
+        log is not None
+        and isinstance(source.offset, FileOffset)
+        and source_log.find_latest(log) >= 0
     )

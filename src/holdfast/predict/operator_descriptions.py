@@ -1,9 +1,10 @@
-"""Stage 3: Evidence -> which descriptions of stateful operators a start reads, and cannot.
+"""Which descriptions of stateful operators a start needs and cannot read.
 
 transformWithState, and joins of format 3 and later, keep state schemas under names of their own,
-and only the operator's metadata of version 2 says which. Spark reads the newest metadata that is no
-later than the batch, and then every schema that it names, by absolute paths. In the first batch it
-does without. Any other operator's schema lies in one place, and its metadata is not needed.
+and only the operator's metadata of version 2 contains these names. Spark reads the newest metadata
+that is no later than the batch, and then every schema that it names, by absolute paths. The first
+batch does not need them. The schema of any other operator lies in one place, and its metadata is
+not needed.
 """
 
 from collections.abc import Iterator
@@ -18,23 +19,23 @@ _PROCESSORS = "transformWithState"
 def find_unreadable_metadata(
     evidence: Evidence,
 ) -> Iterator[tuple[OperatorEvidence, UnreadableFile]]:
-    """The metadata that a batch after the first needs, and cannot read or does not find."""
+    """Yield the metadata that a batch after the first needs, and that is missing or unreadable."""
     for operator in evidence.operators:
-        found = operator.metadata
-        if not operator.evolving or isinstance(found, Known):
+        metadata = operator.metadata
+        if not operator.evolving or isinstance(metadata, Known):
             continue
-        if not isinstance(found, UnreadableFile):
+        if not isinstance(metadata, UnreadableFile):
             path = f"state/{operator.operator}/_metadata/v2"
-            yield operator, UnreadableFile(path=path, reason=found.reason)
-        elif not found.is_unread:
-            yield operator, found
+            yield operator, UnreadableFile(path=path, reason=metadata.reason)
+        elif not metadata.is_unread:
+            yield operator, metadata
 
 
 def find_unreadable_schemas(
     evidence: Evidence,
 ) -> Iterator[tuple[OperatorEvidence, UnreadableFile]]:
-    """The schemas in this checkpoint that an operator's metadata names, and that cannot be read."""
-    unreadable = {one.path: one for one in evidence.unreadable if not one.is_unread}
+    """Yield the unreadable schemas in this checkpoint that an operator's metadata names."""
+    unreadable = {file.path: file for file in evidence.unreadable if not file.is_unread}
     for operator in evidence.operators:
         for path in list_own_schemas(evidence, operator):
             if path in unreadable:
@@ -42,7 +43,10 @@ def find_unreadable_schemas(
 
 
 def find_lost_schemas(evidence: Evidence) -> Iterator[tuple[OperatorEvidence, str]]:
-    """Those that are not there. A join writes its schema anew, a processor needs the old one."""
+    """Yield the missing schemas that a start needs.
+
+    A join writes its schema again; a processor needs the old one.
+    """
     for operator in evidence.operators:
         if is_processor(operator):
             for path in list_own_schemas(evidence, operator):
@@ -51,12 +55,12 @@ def find_lost_schemas(evidence: Evidence) -> Iterator[tuple[OperatorEvidence, st
 
 
 def is_processor(operator: OperatorEvidence) -> bool:
-    """Whether it is a transformWithState of any kind."""
+    """Return whether it is a transformWithState of any kind."""
     return isinstance(operator.name, Known) and operator.name.value.startswith(_PROCESSORS)
 
 
 def list_own_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
-    """The schemas that its metadata names in this checkpoint, by their paths in it."""
+    """Return the schemas that its metadata names in this checkpoint, by their relative paths."""
     root = normalize_location(evidence.location.value)
     named = (
         normalize_location(path)
@@ -67,7 +71,7 @@ def list_own_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[st
 
 
 def list_foreign_schemas(evidence: Evidence, operator: OperatorEvidence) -> tuple[str, ...]:
-    """The schemas that its metadata names in other places."""
+    """Return the schemas that its metadata names in other places."""
     root = normalize_location(evidence.location.value)
     named = (
         normalize_location(path)
@@ -78,7 +82,7 @@ def list_foreign_schemas(evidence: Evidence, operator: OperatorEvidence) -> tupl
 
 
 def normalize_location(url: str) -> str:
-    """A location without its scheme, so that `file:/a` and `/a` are the same."""
+    """Return a location without its scheme, so that `file:/a` and `/a` are the same."""
     head, colon, rest = url.partition(":")
     if colon and head == "file":
         return "/" + rest.lstrip("/")

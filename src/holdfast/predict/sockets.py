@@ -1,4 +1,4 @@
-"""Stage 3: a query that reads only sockets -> which of four things a restart does.
+"""What a restart does with a query that reads only sockets: Evidence -> SocketOutcome.
 
 A socket counts its lines from 0 in each process, keeps nothing, and connects when a batch runs.
 
@@ -8,8 +8,8 @@ A socket counts its lines from 0 in each process, keeps nothing, and connects wh
     n              committed    runs a batch from n to -1 at once, without rows; fails at the next
     n              pending      runs the batch without its rows, then as above
 
-Spark 3.x fails one batch sooner: it plans the batch from n to -1 and fails before it runs. Only a
-socket logs -1, which is where it stands before its first line.
+Spark 3.x fails one batch sooner: it plans the batch from n to -1 and fails before the batch runs.
+Only a socket logs -1, its offset before the first line.
 """
 
 from dataclasses import replace
@@ -24,13 +24,13 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import unread_files
 from holdfast.spark import exceptions
 
-_TRIED = SparkVersion(3, 0)
-_RUNS_EMPTY = SparkVersion(4, 0)
-AT_FIRST = -1
-"""Where a socket stands before its first line."""
+_TRIED_SINCE = SparkVersion(3, 0)
+_RUNS_EMPTY_SINCE = SparkVersion(4, 0)
+FIRST_OFFSET = -1
+"""The offset of a socket before its first line."""
 
 
-class Course(StrEnum):
+class SocketOutcome(StrEnum):
     """What a restart does with a query that reads only sockets."""
 
     NEVER_READS = "never reads"
@@ -39,57 +39,58 @@ class Course(StrEnum):
     LOSES_AND_FAILS = "loses its batch and fails soon"
 
 
-def find_course(evidence: Evidence, spark: SparkVersion) -> Course | None:
-    """Return what a restart does; None if the query reads other sources too, or it is not clear."""
-    if spark < _TRIED:
+def find_outcome(evidence: Evidence, spark: SparkVersion) -> SocketOutcome | None:
+    """Return what a restart does; None if other sources are read too, or it is not certain."""
+    if spark < _TRIED_SINCE:
         return None
-    sources = [one for one in evidence.sources if one.same_as is None]
-    values = {_read_value(one, evidence) for one in sources}
+    sources = [source for source in evidence.sources if source.same_as is None]
+    values = {_read_value(source, evidence) for source in sources}
     if not values or None in values or evidence.batches.continuous:
         return None
     pending = evidence.batches.last_planned != evidence.batches.last_committed
-    if values == {AT_FIRST}:
-        return Course.STARTS_FRESH if pending else Course.NEVER_READS
-    if AT_FIRST in values:
+    if values == {FIRST_OFFSET}:
+        return SocketOutcome.STARTS_FRESH if pending else SocketOutcome.NEVER_READS
+    if FIRST_OFFSET in values:
         return None
-    return Course.LOSES_AND_FAILS if pending else Course.FAILS_SOON
+    return SocketOutcome.LOSES_AND_FAILS if pending else SocketOutcome.FAILS_SOON
 
 
 def find_error(evidence: Evidence, batch: BatchId, spark: SparkVersion) -> StartError | None:
     """Return the error that ends the query after a restart that begins with this batch."""
-    course = find_course(evidence, spark)
-    if course not in (Course.FAILS_SOON, Course.LOSES_AND_FAILS):
+    outcome = find_outcome(evidence, spark)
+    if outcome not in (SocketOutcome.FAILS_SOON, SocketOutcome.LOSES_AND_FAILS):
         return None
-    again = course is Course.LOSES_AND_FAILS
-    late = "it has sent more lines than were read before" if again else ""
-    unsure = "" if all(is_described(one) for one in evidence.sources) else "it is no socket"
+    rerun = outcome is SocketOutcome.LOSES_AND_FAILS
+    caught_up = "the socket has sent more lines than were read before" if rerun else ""
+    is_sure = all(is_described(source) for source in evidence.sources)
+    not_socket = "" if is_sure else "the source is not a socket"
     empty_first = not fails_at_once(spark)
-    line = "the next line" if again else "the first line"
+    line = "the next line" if rerun else "the first line"
     when = f" (`Offsets committed out of order`) when {line} arrives" if empty_first else ""
-    found = exceptions.make_error(
+    error = exceptions.make_error(
         "",
         exceptions.STATE_ERROR if empty_first else ("IndexOutOfBoundsException",),
         f"the socket counts its lines from 0 again, and Spark fails{when}",
         f"offsets/{evidence.batches.last_planned}",
         stage=Stage.PLANNING,
-        batch=BatchId(batch + again + empty_first),
+        batch=BatchId(batch + rerun + empty_first),
     )
-    return replace(found, unless=" or ".join(one for one in (late, unsure) if one))
+    return replace(error, unless=" or ".join(text for text in (caught_up, not_socket) if text))
 
 
 def fails_at_once(spark: SparkVersion) -> bool:
-    """Whether the first new batch fails, and does not run without rows first."""
-    return spark < _RUNS_EMPTY
+    """Return whether the first new batch fails, and does not run without rows first."""
+    return spark < _RUNS_EMPTY_SINCE
 
 
 def keeps_nothing(source: SourceEvidence, evidence: Evidence) -> bool:
-    """Whether no folder is its own; where that is not known, whether there is none at all."""
+    """Return whether the source has no folder; if its folder is unknown, whether none exists."""
     logs = evidence.source_logs
     return not logs if isinstance(source.folder, Unknown) else source.folder not in logs
 
 
 def is_described(source: SourceEvidence) -> bool:
-    """Whether records name the source, so that its kind is more than a guess from its offset."""
+    """Return whether records name the source, so that its kind is not a guess from its offset."""
     offset = source.offset
     return isinstance(offset, NumberOffset) and offset.recognition.basis is Basis.DESCRIPTION
 
@@ -98,7 +99,7 @@ def _read_value(source: SourceEvidence, evidence: Evidence) -> int | None:
     offset = source.offset
     if not isinstance(offset, NumberOffset) or source.kind != "socket":
         return None
-    hidden = any(one.path.startswith("sources") for one in unread_files.find(evidence))
-    if not is_described(source) and (hidden or not keeps_nothing(source, evidence)):
+    unread = any(file.path.startswith("sources") for file in unread_files.find(evidence))
+    if not is_described(source) and (unread or not keeps_nothing(source, evidence)):
         return None
-    return offset.value if offset.value >= AT_FIRST else None
+    return offset.value if offset.value >= FIRST_OFFSET else None

@@ -1,11 +1,11 @@
-"""Stage 3: the log of a file source -> what a start finds in it.
+"""What a start reads in the log of a file source.
 
     0 1 2 … 8 9.compact 10 11        the interval is 10: (K + 1) % 10 == 0 is compacted
 
-Spark derives the interval anew from the compacted entries that it finds: the distance of the last
-two; of a single one, a divisor of its number plus one that is no smaller than the setting; without
-any it is the setting. The setting is in no file. It is taken to be the default, unless a plain
-entry lies where that would have compacted one.
+Spark derives the interval again from the compacted entries: with two or more, the distance of the
+last two; with one, a divisor of its number plus one that is no smaller than the setting; with none,
+the setting. No file contains the setting. It is assumed to be the default, unless a plain entry
+lies where the default would have compacted one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,19 +22,19 @@ EMPTY = SourceLog(is_file_log=True, entries=(), compacts=(), damaged=())
 
 
 def map_folders(evidence: Evidence) -> Mapping[str, str | Unknown]:
-    """The folder of each source by its name in the offset log."""
-    return {one.name: one.folder for one in evidence.sources}
+    """Return the folder of each source by its name in the offset log."""
+    return {source.name: source.folder for source in evidence.sources}
 
 
 def read_offset(offset: Json, log: SourceLog | None) -> int | None:
-    """Return where a file source stands in its log; it takes a bare number for such an offset."""
-    found = source_offset.decode(offset)
+    """Return the log offset of a file source; it reads a bare number as such an offset."""
+    decoded = source_offset.decode(offset)
     if log is not None and log.folder_kind in (SourceFolderKind.KAFKA, SourceFolderKind.RATE):
         return None
-    if isinstance(found, FileOffset):
-        return found.log_offset
-    files = log is not None and log.is_file_log
-    return found.value if files and isinstance(found, NumberOffset) else None
+    if isinstance(decoded, FileOffset):
+        return decoded.log_offset
+    reads_files = log is not None and log.is_file_log
+    return decoded.value if reads_files and isinstance(decoded, NumberOffset) else None
 
 
 def find(evidence: Evidence, source: str) -> SourceLog | None:
@@ -44,35 +44,36 @@ def find(evidence: Evidence, source: str) -> SourceLog | None:
 
 
 def find_latest(log: SourceLog) -> int:
-    """The highest log offset, or -1."""
+    """Return the highest log offset, or -1."""
     return max((span.last for span in (*log.entries, *log.compacts)), default=-1)
 
 
 def find_required(log: SourceLog) -> range:
-    """The log offsets that a source reads when it is made: from the last compacted one on."""
+    """Return the log offsets that a new source reads: from the last compacted entry on."""
     newest, interval = find_latest(log), _find_interval(log)
     return range(max(0, (newest + 1) // interval * interval - 1), newest + 1)
 
 
 def name_entry(log: SourceLog, offset: int) -> str:
-    """The file that Spark looks for under a log offset."""
+    """Return the name of the file that Spark opens for a log offset."""
     return f"{offset}.compact" if _is_compacted(log, offset) else str(offset)
 
 
 def find_absent(log: SourceLog, offsets: range) -> tuple[int, ...]:
-    """Which of these log offsets have no file of the name that Spark looks for."""
+    """Return the log offsets without a file of the name that Spark opens."""
     return tuple(offset for offset in offsets if not _is_present(log, offset))
 
 
 def find_unknown(log: SourceLog, offsets: range) -> tuple[int, ...]:
-    """Which of these log offsets cannot be told at all: not by their own file, nor by a later one.
+    """Return the log offsets that neither their own file nor a compacted entry contains.
 
-    What was removed after a compaction is looked up in the last compacted entry.
+    Spark looks up what it removed after a compaction in the last compacted entry.
     """
-    told = find_required(log)
-    compacted = bool(told) and _is_compacted(log, told.start) and _is_present(log, told.start)
+    required = find_required(log)
+    first = required.start
+    has_compact = bool(required) and _is_compacted(log, first) and _is_present(log, first)
     return tuple(
-        offset for offset in find_absent(log, offsets) if not (compacted and offset <= told.start)
+        offset for offset in find_absent(log, offsets) if not (has_compact and offset <= first)
     )
 
 
@@ -85,13 +86,13 @@ def _is_compacted(log: SourceLog, offset: int) -> bool:
 
 
 def find_least_setting(log: SourceLog) -> int:
-    """The smallest setting of the interval, from the default on, that a start can read it with."""
+    """Return the smallest interval setting, from the default on, with which a start can read it."""
     newest = list(_list_newest(log.compacts))
     if len(newest) > 1 or _find_interval(log) == next(_list_intervals(log), None):
         return DEFAULT_INTERVAL
     if not newest:
         return _find_interval(log)
-    refused = [n for n in _list_intervals(log) if n < _find_interval(log)]
+    refused = [interval for interval in _list_intervals(log) if interval < _find_interval(log)]
     return max(refused, default=DEFAULT_INTERVAL - 1) + 1
 
 
@@ -100,23 +101,25 @@ def _find_interval(log: SourceLog) -> int:
     if len(newest) > 1:
         return newest[0] - newest[1]
     beyond = find_latest(log) + 2
-    return next((n for n in _list_intervals(log) if not _has_plain_entry(log, n)), beyond)
+    fitting = (interval for interval in _list_intervals(log) if not _has_plain_entry(log, interval))
+    return next(fitting, beyond)
 
 
 def _list_intervals(log: SourceLog) -> Iterator[int]:
-    """What Spark can take the interval for without two compacted entries, by the setting."""
+    """Yield the intervals that Spark can derive with at most one compacted entry."""
     newest = list(_list_newest(log.compacts))
     if not newest:
         yield DEFAULT_INTERVAL
         return
     last = newest[0] + 1
     if last // 2 > DEFAULT_INTERVAL:
-        yield from (n for n in range(DEFAULT_INTERVAL, last // 2 + 1) if last % n == 0)
+        divisors = range(DEFAULT_INTERVAL, last // 2 + 1)
+        yield from (interval for interval in divisors if last % interval == 0)
     yield last
 
 
 def _has_plain_entry(log: SourceLog, interval: int) -> bool:
-    """Whether a plain entry lies where this interval would have compacted one."""
+    """Return whether a plain entry lies where this interval would have compacted one."""
     return any(
         spans_contain(log.entries, offset) and not spans_contain(log.compacts, offset)
         for offset in range(interval - 1, find_latest(log) + 1, interval)
@@ -124,6 +127,6 @@ def _has_plain_entry(log: SourceLog, interval: int) -> bool:
 
 
 def _list_newest(compacts: Sequence[Span]) -> Iterator[int]:
-    """The two highest compacted log offsets."""
-    found = [n for span in compacts[-2:] for n in (span.last, span.last - 1) if n >= span.first]
-    return iter(sorted(found, reverse=True)[:2])
+    """Yield the two highest compacted log offsets."""
+    highest = [n for span in compacts[-2:] for n in (span.last, span.last - 1) if n >= span.first]
+    return iter(sorted(highest, reverse=True)[:2])

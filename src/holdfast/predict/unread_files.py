@@ -1,6 +1,7 @@
-"""Stage 3: Evidence -> what a start reads and this look could not: of such a start nothing is said.
+"""Files that a start reads and holdfast could not: Evidence -> UnreadableFile.
 
-The query may run as a user who may read it, and what is there may be whole or damaged.
+No such start is predicted. The query may run as a user who can read these files, and they may be
+whole or damaged.
 """
 
 from collections.abc import Iterator
@@ -8,16 +9,19 @@ from collections.abc import Iterator
 from holdfast.model.evidence import Evidence
 from holdfast.model.fact import UnreadableFile
 
-_WHOLE = frozenset({"sources", "state"})
+_WHOLE_FOLDERS = frozenset({"sources", "state"})
 
 
 def find(evidence: Evidence) -> tuple[UnreadableFile, ...]:
-    """The files that this look did not read, and folders that cannot be listed."""
+    """Return the files that were not read, and the folders that cannot be listed."""
     return tuple(dict.fromkeys(_find_all(evidence)))
 
 
 def list_read_at_start(evidence: Evidence, *, continuous: bool) -> Iterator[str]:
-    """The entries of the two logs that every start reads; of epochs also what their commits do."""
+    """Yield the entries of the two logs that every start reads.
+
+    In continuous mode they include the entries that the commits of epochs read.
+    """
     planned, committed = evidence.batches.last_planned, evidence.batches.last_committed
     if continuous:
         yield from (f"offsets/{epoch}" for epoch in evidence.batches.pending)
@@ -36,22 +40,21 @@ def _find_all(evidence: Evidence) -> Iterator[UnreadableFile]:
     needed = {"metadata", *list_read_at_start(evidence, continuous=False)}
     if evidence.batches.continuous:
         needed.update(list_read_at_start(evidence, continuous=True))
-    for one in evidence.unreadable:
-        if one.path in _WHOLE or (
-            one.is_unread and (one.path in needed or _is_part(one, evidence))
-        ):
-            yield one
+    for file in evidence.unreadable:
+        is_needed = file.path in needed or _belongs_to_query(file, evidence)
+        if file.path in _WHOLE_FOLDERS or (file.is_unread and is_needed):
+            yield file
     for log in evidence.source_logs.values():
-        yield from (one for one in log.damaged if one.is_unread)
+        yield from (file for file in log.damaged if file.is_unread)
     for operator in evidence.operators:
         yield from operator.unlisted
 
 
-def _is_part(one: UnreadableFile, evidence: Evidence) -> bool:
-    """Whether it belongs to a source or an operator of the query, and is not just put there."""
-    whole, _, rest = one.path.partition("/")
+def _belongs_to_query(file: UnreadableFile, evidence: Evidence) -> bool:
+    """Return whether a source or an operator of the query owns the file."""
+    folder, _, rest = file.path.partition("/")
     name = rest.partition("/")[0]
-    names = {one for source in evidence.sources for one in (source.name, source.folder)}
-    return (whole == "state" and name.isdecimal()) or (
-        whole == "sources" and (name in names or not names)
+    names = {own for source in evidence.sources for own in (source.name, source.folder)}
+    return (folder == "state" and name.isdecimal()) or (
+        folder == "sources" and (name in names or not names)
     )

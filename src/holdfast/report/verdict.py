@@ -13,7 +13,7 @@ from holdfast.model.ids import spans_contain
 from holdfast.model.restart import StartError
 from holdfast.model.spark_version import Runtime
 from holdfast.model.verdict import Level, Verdict
-from holdfast.predict import empty_batch, restart
+from holdfast.predict import candidates, empty_batch, restart
 from holdfast.report import start_failure
 from holdfast.spark import versions
 
@@ -64,7 +64,7 @@ def _find_failure(evidence: Evidence) -> tuple[str, StartError] | None:
 
     Where the version is unknown, a start with any of the possible versions counts.
     """
-    starts = restart.list_candidates(evidence, None, asynchronous=False)
+    starts = candidates.list_candidates(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
     gap = planned and not spans_contain(evidence.batches.offset_spans, planned - 1)
     if gap and not starts[0].continuous:

@@ -27,7 +27,7 @@ from holdfast.model.finding import Code, Finding, QueryChange, RuleInput, Severi
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.ids import OutputName
 from holdfast.model.spark_version import SparkVersion
-from holdfast.predict import restart, unread_files
+from holdfast.predict import candidates, restart, unread_files
 from holdfast.run.query import check
 
 # The ledgers, the lease and the rules of locations refuse these themselves, knowing more.
@@ -58,7 +58,7 @@ def require_safe_checkpoint(
     known = replace(
         looked, ledgers=tuple(_describe_ledger(name, last) for name, last in ledgers.items())
     )
-    how = restart.choose_start(known, _find_spark_version(), asynchronous=False)
+    how = candidates.choose_start(known, _find_spark_version(), asynchronous=False)
     how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
     around = surroundings.collect(place, known, surroundings.LookupOptions(kafka="", asked={}))
     found = diagnosis.diagnose(

@@ -1,8 +1,8 @@
-"""Stage 3: which files cannot be read, and does a start read them?
+"""Which files cannot be read, and does a restart read them?
 
-A start reads the latest entry of either log and the offset entry before the latest; in continuous
-mode those of the latest commit and after it. Older entries are never read again; the logs of
-sources and the state have rules of their own.
+A restart reads the latest entry of each log and the offset entry before the latest. In continuous
+mode it reads the entries of the latest commit and the offset entries after it. Spark never reads
+older entries again. The logs of sources and the state have rules of their own.
 """
 
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from holdfast.model.restart import Stage
 from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import start_errors, unread_files
 
-_MOST_TOLD = 8
-_READS_ANY = SparkVersion(4, 2)
+_MOST_LISTED = 8
+_READS_ANY_SINCE = SparkVersion(4, 2)
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Damaged entries of the two logs, entries of a later Spark, and files that stay unread."""
-    evidence = seen.evidence
-    continuous = seen.restart.starting.continuous
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield damaged log entries, entries of a later Spark, and files that were not read."""
+    evidence = given.evidence
+    continuous = given.restart.starting.continuous
     needed = set(unread_files.list_read_at_start(evidence, continuous=continuous))
-    yield from _list_hidden(evidence)
+    yield from _list_unread(evidence)
     if not continuous:
-        yield from _find_bare_entry(seen)
+        yield from _find_bare_entry(given)
     for file in evidence.unreadable:
         if file.is_unread:
             continue
@@ -36,52 +36,54 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
         elif file.path.startswith(("offsets/", "commits/")):
             yield _make_older_finding(file)
         elif not file.path.startswith(("metadata", "sources/", "state/")):
-            yield NotAssessed(question=f"what `{file.path}` says", reason=file.reason)
+            yield NotAssessed(question=f"what `{file.path}` contains", reason=file.reason)
     if evidence.unreadable_more:
         yield NotAssessed(
-            question="every file",
+            question="what the other files contain",
             reason=f"{evidence.unreadable_more:,} more files or folders cannot be read",
         )
-    yield from _find_later_versions(seen)
+    yield from _find_later_version(given)
 
 
-def _list_hidden(evidence: Evidence) -> Iterator[NotAssessed]:
-    """What was not looked at, the files that a start reads first."""
-    others = [one for one in evidence.unreadable if one.is_unread]
-    told = dict.fromkeys((*unread_files.find(evidence), *others))
-    for file in list(told)[:_MOST_TOLD]:
-        yield NotAssessed(question=f"what `{file.path}` says", reason=file.description)
-    if len(told) > _MOST_TOLD:
-        reason = f"{len(told) - _MOST_TOLD:,} more files or folders were not read"
-        yield NotAssessed(question="every file", reason=reason)
+def _list_unread(evidence: Evidence) -> Iterator[NotAssessed]:
+    """Yield the files that were not read, those that a restart reads first."""
+    others = [file for file in evidence.unreadable if file.is_unread]
+    unread = list(dict.fromkeys((*unread_files.find(evidence), *others)))
+    for file in unread[:_MOST_LISTED]:
+        yield NotAssessed(question=f"what `{file.path}` contains", reason=file.description)
+    if len(unread) > _MOST_LISTED:
+        reason = f"{len(unread) - _MOST_LISTED:,} more files or folders were not read"
+        yield NotAssessed(question="what the other files contain", reason=reason)
 
 
-def _find_bare_entry(seen: RuleInput) -> Iterator[Finding]:
-    """The latest offset entry has lost its second line, or continuous mode wrote it."""
-    evidence, planned = seen.evidence, seen.evidence.batches.last_planned
+def _find_bare_entry(given: RuleInput) -> Iterator[Finding]:
+    """Yield a finding if the latest offset entry has no second line, lost or never written."""
+    evidence, planned = given.evidence, given.evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(planned)
-    spark = seen.restart.starting.spark
+    spark = given.restart.starting.spark
     if planned is None or entry is None or not entry.lacks_settings:
         return
-    if spark < start_errors.NEEDS_SETTINGS or unread_files.find(evidence):
+    if spark < start_errors.NEEDS_SETTINGS_SINCE or unread_files.find(evidence):
         return
     path = f"offsets/{planned}"
     before = evidence.offset_entries.get(BatchId(planned - 1))
-    error = seen.restart.error
-    again = error is not None and error.stage is Stage.COMMITTING
-    line = (
-        f"or, if it cannot be had, put the second line of `offsets/{planned - 1}` in its place, and"
-        f" remove the hidden `offsets/.{planned}.crc`: its watermark is that of the batch before"
+    error = given.restart.error
+    writes_first = error is not None and error.stage is Stage.COMMITTING
+    effect = f"write batch {planned} to the sink and then fail" if writes_first else "fail"
+    substitute = (
+        f"if you have no copy, use the second line of `offsets/{planned - 1}` in its place, and"
+        f" remove the hidden `offsets/.{planned}.crc`: the watermark is then that of the batch"
+        " before"
     )
     yield Finding(
         code=Code.ENTRY_WITHOUT_SETTINGS,
-        severity=Severity.DUPLICATES if again else Severity.BLOCKS,
-        text=f"The second line of `{path}` is empty, with the settings and the watermark of the"
-        f" batch: a start fails{', after it has written the batch to the sink' if again else ''}.",
+        severity=Severity.DUPLICATES if writes_first else Severity.BLOCKS,
+        text=f"A restart will {effect}: the second line of `{path}`, which should contain the"
+        " settings and the watermark of the batch, is empty.",
         clues=(Clue(file=path, expected="settings and a watermark", found="an empty second line"),),
         remedies=(
             f"restore `{path}` from a copy of the checkpoint",
-            *([line] if before is not None and not before.lacks_settings else []),
+            *([substitute] if before is not None and not before.lacks_settings else []),
         ),
     )
 
@@ -90,7 +92,7 @@ def _make_blocking_finding(
     file: UnreadableFile, evidence: Evidence, *, continuous: bool
 ) -> Finding:
     log, _, number = file.path.partition("/")
-    cure = (
+    remedy = (
         _advise_without_commit(file.path, int(number), evidence, continuous=continuous)
         if log == "commits"
         else _advise_without_offsets(int(number), evidence, continuous=continuous)
@@ -98,22 +100,28 @@ def _make_blocking_finding(
     return Finding(
         code=Code.ENTRY_UNREADABLE,
         severity=Severity.BLOCKS,
-        text=f"`{file.path}`, which every start reads, cannot be read.",
+        text=f"A restart will fail: `{file.path}` cannot be read, and Spark reads it at every"
+        " start.",
         clues=(Clue(file=file.path, expected=f"an entry of the log `{log}`", found=file.reason),),
         remedies=(
             f"restore `{file.path}` from a copy of the checkpoint",
-            *([cure] if cure else []),
+            *([remedy] if remedy else []),
         ),
     )
 
 
 def _advise_without_commit(path: str, batch: int, evidence: Evidence, *, continuous: bool) -> str:
-    remove = f"or, if it cannot be had, remove `{path}` and its hidden `.crc`"
+    remove = f"if you have no copy, remove `{path}` and its hidden `.crc`"
     planned = evidence.batches.last_planned
     if continuous:
-        return f"{remove}: the epoch is then read again, and a sink without a ledger gets it twice"
+        return (
+            f"{remove}: Spark then reads the epoch again, and a sink without a ledger gets it twice"
+        )
     if planned is not None and planned > batch:
-        return f"{remove}: a start takes batch {batch} for done, as batch {planned} is planned"
+        return (
+            f"{remove}: Spark still treats batch {batch} as done, because batch {planned} is"
+            " planned"
+        )
     return (
         f"{remove}: the batch then runs again over the same range, and a sink without a ledger"
         " gets it twice"
@@ -121,32 +129,34 @@ def _advise_without_commit(path: str, batch: int, evidence: Evidence, *, continu
 
 
 def _advise_without_offsets(batch: int, evidence: Evidence, *, continuous: bool) -> str:
-    """What helps without the entry: never to remove it alone while a later one or a commit stays.
+    """Return what helps if there is no copy of an offset entry.
 
-    A start would run the batch before it again, and then fail, or miss the entry before the latest.
+    Never advise to remove only this entry while a later entry or its commit stays: a restart would
+    run the batch before it again and then fail, or miss the entry before the latest.
     """
     batches = evidence.batches
     planned = batch if batches.last_planned is None else batches.last_planned
     committed = -1 if batches.last_committed is None else batches.last_committed
     if batch == planned and batch > committed and not continuous:
         return (
-            f"or, if batch {batch} has not reached the sink, remove `offsets/{batch}` and its"
-            " hidden `.crc`: it is then planned anew, over a range that may differ"
+            f"if batch {batch} has not reached the sink, remove `offsets/{batch}` and its hidden"
+            " `.crc`: Spark then plans the batch again, over a range that may differ"
         )
-    unread = {one.path for one in evidence.unreadable}
+    unreadable = {file.path for file in evidence.unreadable}
     kept = {f"offsets/{batch - 1}", f"commits/{batch - 1}", f"offsets/{max(0, batch - 2)}"}
-    there = spans_contain(batches.offset_spans, batch - 1) and spans_contain(
+    has_previous = spans_contain(batches.offset_spans, batch - 1) and spans_contain(
         batches.commit_spans, batch - 1
     )
-    if not there or not spans_contain(batches.offset_spans, max(0, batch - 2)) or kept & unread:
+    has_earlier = spans_contain(batches.offset_spans, max(0, batch - 2))
+    if not has_previous or not has_earlier or kept & unreadable:
         return ""
     entries = _name_entries("offsets", batch, planned)
     if committed >= batch:
         entries += f" and {_name_entries('commits', batch, committed)}"
     return (
-        f"or, if it cannot be had, {advice.take_sinks_back(batch - 1)}; then remove {entries}, with"
-        f" their hidden `.crc` files: batch {batch - 1} then counts as the last one done, and what"
-        " came after it is read again"
+        f"if you have no copy, {advice.take_sinks_back(batch - 1)}; then remove {entries}, with"
+        f" their hidden `.crc` files: batch {batch - 1} then counts as the last batch done, and"
+        " Spark reads again what came after it"
     )
 
 
@@ -158,26 +168,26 @@ def _make_older_finding(file: UnreadableFile) -> Finding:
     return Finding(
         code=Code.FILE_UNREADABLE,
         severity=Severity.NOTE,
-        text=f"`{file.path}` cannot be read; a start does not read it.",
+        text=f"`{file.path}` cannot be read, but a restart does not need it.",
         clues=(Clue(file=file.path, expected="an entry of its log", found=file.reason),),
         remedies=(),
     )
 
 
-def _find_later_versions(seen: RuleInput) -> Iterator[Finding]:
-    """Entries that a later Spark wrote in a format that the one to start does not read."""
-    spark = seen.restart.starting.spark
-    if spark >= _READS_ANY:
+def _find_later_version(given: RuleInput) -> Iterator[Finding]:
+    """Yield a finding if a later Spark wrote an entry in a format that this Spark cannot read."""
+    spark = given.restart.starting.spark
+    if spark >= _READS_ANY_SINCE:
         return
-    error = seen.restart.error
+    error = given.restart.error
     if error is None or not error.condition.startswith("INVALID_LOG_VERSION"):
         return
-    if any(one.path in error.read_from for one in seen.evidence.unreadable):
+    if any(file.path in error.read_from for file in given.evidence.unreadable):
         return
     yield Finding(
         code=Code.LOG_VERSION_UNKNOWN,
         severity=Severity.BLOCKS,
-        text=f"{error.reason}.",
+        text=f"A restart will fail: {error.reason}.",
         clues=(Clue(file=error.read_from[0], expected="version 1", found=error.reason),),
-        remedies=("start it with the Spark that wrote it",),
+        remedies=("start the query with the Spark version that wrote the entry",),
     )

@@ -1,4 +1,4 @@
-"""Stage 3: do the two logs agree on what is done?"""
+"""Do the two logs agree on which batches are done?"""
 
 from collections.abc import Iterator
 
@@ -9,39 +9,42 @@ from holdfast.model.ids import BatchId, spans_contain
 from holdfast.predict import start_errors
 
 _RESTORE_LOGS = "restore the folders `offsets` and `commits` from a copy of the checkpoint"
-_ANEW = f"if a new beginning is meant, {advice.NEW_CHECKPOINT}"
+_START_OVER = f"if the query is meant to begin from nothing, {advice.NEW_CHECKPOINT}"
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Commits above the offset log, offsets that are gone, sources that changed in number.
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield commits beyond the offset log, lost offsets, and a changed number of sources.
 
-    A log that cannot be listed agrees with nothing, and disagrees with nothing.
+    A log that cannot be listed is compared with nothing.
     """
-    batches = seen.evidence.batches
+    batches = given.evidence.batches
     if batches.unlisted:
         return
     planned, committed = batches.last_planned, batches.last_committed
-    if seen.restart.starting.continuous:
-        yield from _find_in_epochs(seen.evidence)
+    if given.restart.starting.continuous:
+        yield from _find_in_epochs(given.evidence)
         return
     if planned is None:
-        yield from _find_without_offsets(seen)
+        yield from _find_without_offsets(given)
     elif committed is not None and committed > planned:
-        yield _make_ahead_finding(seen, planned, committed)
+        yield _make_ahead_finding(given, planned, committed)
     if planned is not None:
-        yield from _compare_sources(seen.evidence, planned)
+        yield from _compare_sources(given.evidence, planned)
 
 
 def _find_in_epochs(evidence: Evidence) -> Iterator[Finding]:
-    """Continuous mode goes on from where the last committed epoch ended."""
+    """Yield a finding if the end of the last committed epoch is lost.
+
+    Continuous mode continues from there.
+    """
     committed, spans = evidence.batches.last_committed, evidence.batches.offset_spans
     if committed is None or spans_contain(spans, committed):
         return
     yield Finding(
         code=Code.OFFSETS_GONE,
         severity=Severity.BLOCKS,
-        text=f"Epoch {committed} of continuous mode is committed, and `offsets/{committed}`, which"
-        " says where it ended, is missing.",
+        text=f"A restart will fail: epoch {committed} of continuous mode is committed, but"
+        f" `offsets/{committed}`, which says where the epoch ended, is missing.",
         clues=(
             Clue(
                 file=f"offsets/{committed}", expected="the end of the epoch", found="no such file"
@@ -52,7 +55,10 @@ def _find_in_epochs(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _compare_sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
-    """The last two entries must name as many sources, unless they go by name (version 2)."""
+    """Yield a finding if the last two entries have different numbers of sources.
+
+    Entries of version 2 identify sources by name, so their numbers may differ.
+    """
     end = evidence.offset_entries.get(planned)
     before = evidence.offset_entries.get(BatchId(planned - 1))
     if end is None or before is None or {before.version, end.version} != {1}:
@@ -62,91 +68,98 @@ def _compare_sources(evidence: Evidence, planned: BatchId) -> Iterator[Finding]:
     yield Finding(
         code=Code.SOURCES_CHANGED,
         severity=Severity.BLOCKS,
-        text="The last two offset entries name different numbers of sources.",
+        text="A restart will fail: the last two offset entries have different numbers of sources.",
         clues=(
             Clue(
                 file=f"offsets/{planned}",
-                expected=f"as many as in `offsets/{planned - 1}`, which are {len(before.sources)}",
+                expected=f"{len(before.sources)}, as in `offsets/{planned - 1}`",
                 found=f"{len(end.sources)}",
             ),
         ),
-        remedies=("start it with the query that wrote the checkpoint",),
+        remedies=("start the query that wrote the checkpoint",),
     )
 
 
-def _find_without_offsets(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    evidence = seen.evidence
+def _find_without_offsets(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    evidence = given.evidence
     committed = evidence.batches.last_committed
     if committed is not None:
         yield Finding(
             code=Code.OFFSETS_GONE,
             severity=Severity.BLOCKS,
-            text=f"Batches up to {committed} are committed and no offset entry is left.",
+            text=f"A restart cannot continue from here: batches up to {committed} are committed,"
+            " but no offset entry is left.",
             clues=(Clue(file="offsets", expected=f"`offsets/{committed}`", found="no entry"),),
             remedies=("restore the folder `offsets` from a copy of the checkpoint",),
         )
     elif evidence.nonempty_folders:
-        folders = ", ".join(f"`{one}`" for one in sorted(evidence.nonempty_folders))
-        yield Finding(
-            code=Code.LOCATION_NOT_EMPTY,
-            severity=Severity.BLOCKS if seen.restart.error is not None else Severity.UNDEFINED,
-            text=f"No batch is planned, and {folders} holds something.",
-            clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
-            remedies=_advise_new_query(evidence, folders),
-        )
+        yield _make_not_empty_finding(given)
     if committed is None and evidence.source_logs:
-        yield _make_logs_gone_finding(seen, min(evidence.source_logs))
+        yield _make_logs_gone_finding(given, min(evidence.source_logs))
     elif committed is None and not evidence.nonempty_folders:
         yield NotAssessed(
             question="whether the query has run before",
-            reason="there is no batch; one whose logs and sources were deleted looks the same,"
-            " reads everything again, and its sink gets it twice or, by the query's id, skips it",
+            reason="there is no batch; a query whose logs and sources were deleted looks the same."
+            " Such a query reads everything again, and its sink gets the rows twice or, if it"
+            " recognizes the query id, skips them",
         )
 
 
-def _advise_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
-    """State that was written tells of batches: without their logs it is not to be started over."""
-    if any(one.latest_version for one in evidence.operators):
-        return (_RESTORE_LOGS, _ANEW)
-    return (f"move {folders} away, if nothing in it is needed",)
-
-
-def _make_logs_gone_finding(seen: RuleInput, source: str) -> Finding:
+def _make_not_empty_finding(given: RuleInput) -> Finding:
+    names = sorted(given.evidence.nonempty_folders)
+    folders = ", ".join(f"`{name}`" for name in names)
+    fails = given.restart.error is not None
+    effect = "A restart will fail" if fails else "A restart will begin at batch 0"
     return Finding(
-        code=Code.LOGS_GONE,
-        severity=Severity.UNDEFINED,
-        text=f"No batch is planned, and `sources/{source}` has what a source kept when one was: if"
-        " the logs were deleted, a start reads everything again, from where the query first began.",
-        clues=(
-            Clue(file="offsets", expected="the entries of the batches so far", found="no entry"),
-        ),
-        remedies=(
-            _RESTORE_LOGS,
-            _ANEW,
-            *(
-                []
-                if seen.restart.error
-                else ["start it as it is, if it has never written anything"]
-            ),
-        ),
+        code=Code.LOCATION_NOT_EMPTY,
+        severity=Severity.BLOCKS if fails else Severity.UNDEFINED,
+        text=f"{effect}: no batch is planned, but {folders} {'is' if len(names) == 1 else 'are'}"
+        " not empty.",
+        clues=(Clue(file=folders, expected="an empty folder", found="files or folders"),),
+        remedies=_advise_new_query(given.evidence, folders),
     )
 
 
-def _make_ahead_finding(seen: RuleInput, planned: int, committed: int) -> Finding:
-    spans = seen.evidence.batches.commit_spans
-    met = min(max(span.first, planned) for span in spans if span.last >= planned)
-    after = (
-        "writes it to the sink, and goes on"
-        if seen.restart.starting.spark < start_errors.COMMITS_NOTICED
-        else "writes it to the sink, and then fails, at every start"
-        if met == planned
-        else f"goes on, and at batch {met} fails after that was written to the sink, at every start"
+def _advise_new_query(evidence: Evidence, folders: str) -> tuple[str, ...]:
+    """Return how to start without any batch.
+
+    State that was written proves earlier batches: without their logs the query must not start over.
+    """
+    if any(operator.latest_version for operator in evidence.operators):
+        return (_RESTORE_LOGS, _START_OVER)
+    return (f"move {folders} away, if nothing in it is needed",)
+
+
+def _make_logs_gone_finding(given: RuleInput, source: str) -> Finding:
+    as_it_is = ["if the query has never written anything, start it as it is"]
+    return Finding(
+        code=Code.LOGS_GONE,
+        severity=Severity.UNDEFINED,
+        text="If the logs were deleted, a restart will read everything again, from where the query"
+        f" first began: no batch is planned, but `sources/{source}` has files that a source writes"
+        " when a batch is planned.",
+        clues=(
+            Clue(file="offsets", expected="the entries of the batches so far", found="no entry"),
+        ),
+        remedies=(_RESTORE_LOGS, _START_OVER, *([] if given.restart.error else as_it_is)),
+    )
+
+
+def _make_ahead_finding(given: RuleInput, planned: int, committed: int) -> Finding:
+    spans = given.evidence.batches.commit_spans
+    fails_at = min(max(span.first, planned) for span in spans if span.last >= planned)
+    effect = (
+        f"A restart will run batch {planned} again, write it to the sink, and continue"
+        if given.restart.starting.spark < start_errors.CHECKS_COMMITS_SINCE
+        else f"Every restart will run batch {planned} again, write it to the sink, and then fail"
+        if fails_at == planned
+        else f"A restart will run batch {planned} again, continue, and fail at batch {fails_at}"
+        " after the sink has written that batch; later restarts fail there too"
     )
     return Finding(
         code=Code.COMMIT_AHEAD,
         severity=Severity.DUPLICATES,
-        text=f"Batch {committed} is committed and the offset log ends at {planned}: a start runs"
-        f" batch {planned} again, {after}.",
+        text=f"{effect}. Batch {committed} is committed, but the offset log ends at {planned}.",
         clues=(
             Clue(
                 file=f"offsets/{committed}",
@@ -157,12 +170,11 @@ def _make_ahead_finding(seen: RuleInput, planned: int, committed: int) -> Findin
         remedies=(
             f"restore `offsets/{committed}` from a copy of the checkpoint",
             (
-                f"or, if it cannot be had, {advice.take_sinks_back(planned)}; then remove"
-                f" {_name_commits(planned + 1, committed)}: batch {planned} then counts as the"
-                f" last one"
-                " done, and what came after it is read again"
+                f"if you have no copy, {advice.take_sinks_back(planned)}; then remove"
+                f" {_name_commits(planned + 1, committed)}: batch {planned} then counts as the last"
+                " batch done, and Spark reads again what came after it"
             ),
-            f"or, without such a copy, {advice.NEW_CHECKPOINT}",
+            f"if you have no copy of the tables either, {advice.NEW_CHECKPOINT}",
         ),
     )
 

@@ -1,7 +1,7 @@
-"""Stage 3: does the offset log still say what the sinks and the runs of the query have seen?
+"""Does the offset log still say what the sinks and the runs of the query recorded?
 
-No checksum covers it: an entry that was changed by hand, or replaced by the late write of a dead
-driver, is taken for the truth. Three witnesses are asked, the best first:
+No checksum covers the offset log: Spark trusts an entry that was changed by hand, or overwritten
+late by a dead driver. Three witnesses are compared with it, the best first:
 
     the ledger of a sink     has the range of its last batch; it refuses the next one: BLOCKS
     run records, event log   have where batches ended; rows are lost or read again: LOSES
@@ -21,11 +21,13 @@ from holdfast.model.offsets import OffsetEntry
 from holdfast.predict import offset_spelling
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """The newest entries beside what is known of the same batches, or by their spelling."""
-    evidence = seen.evidence
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield the newest entries that contradict a ledger, a record, or Spark's own spelling."""
+    evidence = given.evidence
     for batch, entry in sorted(evidence.offset_entries.items()):
-        ledgers = [one for one in evidence.ledgers if one.batch == batch and _has_offsets(one)]
+        ledgers = [
+            ledger for ledger in evidence.ledgers if ledger.batch == batch and _has_offsets(ledger)
+        ]
         if ledgers:
             for ledger in ledgers:
                 yield from _compare_ledger(evidence, batch, entry, ledger)
@@ -45,45 +47,50 @@ def _has_offsets(ledger: LedgerEvidence) -> bool:
 def _compare_ledger(
     evidence: Evidence, batch: BatchId, entry: OffsetEntry, ledger: LedgerEvidence
 ) -> Iterator[Finding]:
-    """The ledger and the entry say where the batch ended, and where it begins if it runs again."""
+    """Compare where the batch ended and, if it runs again, where it begins."""
     ended = ends.read_ends(ledger.offsets)
-    moved = (
+    mismatch = (
         None if isinstance(ended, Unknown) else ends.find_mismatch(ended, ends.read_entry(entry))
     )
-    if moved is not None:
-        yield _make_ledger_finding(batch, ledger, moved)
+    if mismatch is not None:
+        yield _make_ledger_finding(batch, ledger, mismatch)
     elif batch in evidence.batches.pending:
         yield from _compare_start(evidence, batch, ledger)
 
 
 def _compare_start(evidence: Evidence, batch: BatchId, ledger: LedgerEvidence) -> Iterator[Finding]:
-    """A source that had an offset before the batch begins where it was: sources begin once."""
+    """Compare the starts of the sources that had an offset before the batch.
+
+    A source without an offset is skipped: where it first begins is in no entry.
+    """
     before = BatchId(batch - 1)
     entry = evidence.offset_entries.get(before)
     starts = ends.read_starts(ledger.offsets)
     if entry is None or isinstance(starts, Unknown):
         return
-    found = ends.read_entry(entry)
-    moved = ends.find_mismatch({one: starts.get(one) for one in found}, found)
-    if moved is not None:
-        yield _make_ledger_finding(before, ledger, moved)
+    offsets = ends.read_entry(entry)
+    mismatch = ends.find_mismatch({source: starts.get(source) for source in offsets}, offsets)
+    if mismatch is not None:
+        yield _make_ledger_finding(before, ledger, mismatch)
 
 
-def _make_ledger_finding(batch: BatchId, ledger: LedgerEvidence, moved: OffsetMismatch) -> Finding:
+def _make_ledger_finding(
+    batch: BatchId, ledger: LedgerEvidence, mismatch: OffsetMismatch
+) -> Finding:
     return Finding(
         code=Code.OFFSETS_EDITED,
         severity=Severity.BLOCKS,
-        text=f"`{ledger.table}` refuses the next batch: `offsets/{batch}` does not say where batch"
-        f" {batch} ended in source {moved.source}.",
+        text=f"`{ledger.table}` will refuse the next batch: for source {mismatch.source},"
+        f" `offsets/{batch}` does not say where batch {batch} ended.",
         clues=(
             Clue(
                 file=f"offsets/{batch}",
-                expected=f"{ends.format_offset(moved.expected)}, as in the ledger of"
+                expected=f"{ends.format_offset(mismatch.expected)}, as in the ledger of"
                 f" `{ledger.table}`",
-                found=ends.format_offset(moved.found),
+                found=ends.format_offset(mismatch.found),
             ),
         ),
-        remedies=(ends.describe_repair("offsets", batch, moved),),
+        remedies=(ends.describe_repair("offsets", batch, mismatch),),
     )
 
 
@@ -94,18 +101,18 @@ def _compare_record(
     recorded: Sequence[Json],
     known: Known[tuple[Json, ...]],
 ) -> Iterator[Finding]:
-    for source, ran in zip(entry.sources, recorded, strict=True):
-        if source.offset == ran:
+    for source, end in zip(entry.sources, recorded, strict=True):
+        if source.offset == end:
             continue
         yield Finding(
             code=Code.OFFSETS_EDITED,
             severity=Severity.LOSES if _is_read_at_start(evidence, batch) else Severity.UNDEFINED,
-            text=f"Batch {batch} ran to another offset of source {source.source} than its entry"
-            " says now: rows are read again, or never.",
+            text=f"Rows of source {source.source} are read twice, or never: batch {batch} ended at"
+            f" a different offset than `offsets/{batch}` says now.",
             clues=(
                 Clue(
                     file=f"offsets/{batch}",
-                    expected=f"{to_canonical(ran)}, as in `{known.read_from[0]}`",
+                    expected=f"{to_canonical(end)}, as in `{known.read_from[0]}`",
                     found=to_canonical(source.offset),
                 ),
             ),
@@ -114,33 +121,35 @@ def _compare_record(
 
 
 def _is_read_at_start(evidence: Evidence, batch: BatchId) -> bool:
-    """Whether a start reads the entry: the last one, and the one before a batch that is pending."""
+    """Return whether a restart reads the entry: the last, or the one before a pending batch."""
     last = max(evidence.offset_entries)
     return batch == last or (batch == last - 1 and last in evidence.batches.pending)
 
 
-def _match_ends(evidence: Evidence, entry: OffsetEntry, ran: Sequence[Json]) -> list[Json] | None:
-    """What was recorded of each source of an entry; None where nothing tells which is which."""
-    known = {one.name: one.number for one in evidence.sources}
-    numbers = [known.get(one.source) for one in entry.sources]
-    if entry.version == 1 and len(ran) == len(entry.sources):
-        numbers = list(range(len(ran)))
-    places = [one for one in numbers if isinstance(one, int) and one < len(ran)]
-    others = (one for place, one in enumerate(ran) if place not in places)
-    # Of a source without an offset an entry of version 2 has no line.
-    if len(places) < len(numbers) or any(one is not None for one in others):
+def _match_ends(
+    evidence: Evidence, entry: OffsetEntry, recorded: Sequence[Json]
+) -> list[Json] | None:
+    """Return the recorded end of each source of an entry; None if they cannot be matched."""
+    by_name = {source.name: source.number for source in evidence.sources}
+    numbers = [by_name.get(source.source) for source in entry.sources]
+    if entry.version == 1 and len(recorded) == len(entry.sources):
+        numbers = list(range(len(recorded)))
+    places = [number for number in numbers if isinstance(number, int) and number < len(recorded)]
+    others = (end for place, end in enumerate(recorded) if place not in places)
+    # An entry of version 2 has no line for a source without an offset.
+    if len(places) < len(numbers) or any(end is not None for end in others):
         return None
-    return [ran[place] for place in places]
+    return [recorded[place] for place in places]
 
 
 def _find_respelled(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> Iterator[Finding]:
-    """Nothing tells where the batch ended; that Spark did not write this, its spaces tell."""
+    """Yield offsets with spaces, which Spark did not write, if no record can confirm them."""
     for source in offset_spelling.find_respelled(evidence, entry):
         yield Finding(
             code=Code.OFFSETS_EDITED,
             severity=Severity.UNDEFINED,
-            text=f"The offset of source {source} in the entry of batch {batch} was not written by"
-            " Spark: whether it is the one to which the batch ran, nothing tells.",
+            text=f"Rows of source {source} may be read twice, or never: Spark did not write the"
+            f" offset in `offsets/{batch}`, and no record shows whether batch {batch} ended there.",
             clues=(
                 Clue(file=f"offsets/{batch}", expected="JSON without spaces", found="with spaces"),
             ),
@@ -151,5 +160,5 @@ def _find_respelled(evidence: Evidence, batch: BatchId, entry: OffsetEntry) -> I
 def _list_remedies(batch: BatchId) -> tuple[str, ...]:
     return (
         f"restore `offsets/{batch}` from a copy of the checkpoint",
-        "or accept it, if somebody moved the query on purpose and the sink knows",
+        "keep the entry if somebody changed it on purpose and corrected the sink as well",
     )

@@ -1,7 +1,7 @@
-"""Stage 3: are entries missing inside a log?
+"""Are entries missing inside a log?
 
-Only the entry before the latest one is read by a start; gaps further back are a sign that somebody
-has been there, or of asynchronous progress tracking, and stop nothing.
+A restart reads only the latest entry and the one before it. Gaps further back stop nothing: they
+show that somebody removed entries, or that progress was tracked asynchronously.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,21 +11,22 @@ from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, 
 from holdfast.model.ids import Span, spans_contain
 from holdfast.predict import start_errors
 
-_MOST_TOLD = 8
+_MOST_LISTED = 8
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Gaps in either log."""
-    batches = seen.evidence.batches
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield the gaps in either log."""
+    batches = given.evidence.batches
     planned = batches.last_planned
     before = None if planned is None else planned - 1
-    how = seen.restart.starting
-    needed = before is not None and before >= 0 and not how.asynchronous and not how.continuous
+    start = given.restart.starting
+    needed = before is not None and before >= 0 and not start.asynchronous and not start.continuous
     if needed and before is not None and not spans_contain(batches.offset_spans, before):
-        old = how.spark < start_errors.ENTRY_BEFORE_NEEDED
+        old = start.spark < start_errors.NEEDS_ENTRY_BEFORE_SINCE
         yield _make_beginning_finding(before) if old else _make_missing_finding(before)
-    told = batches.last_committed if how.continuous else before if needed else None
-    yield from _find_gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, told)
+    # This entry has a finding of its own, because a restart does read it.
+    reported = batches.last_committed if start.continuous else before if needed else None
+    yield from _find_gaps(Code.OFFSET_GAP, "offsets", batches.missing_offsets, reported)
     yield from _find_gaps(Code.COMMIT_GAP, "commits", batches.missing_commits, None)
 
 
@@ -34,47 +35,56 @@ def _make_missing_finding(before: int) -> Finding:
     return Finding(
         code=Code.OFFSET_BEFORE_MISSING,
         severity=Severity.BLOCKS,
-        text=f"`{path}` is missing, and a start needs it beside the latest entry.",
+        text=f"A restart will fail: `{path}` is missing, and Spark needs it together with the"
+        " latest entry.",
         clues=(Clue(file=path, expected="the end of the batch before", found="no such file"),),
         remedies=(
             f"restore `{path}` from a copy of the checkpoint",
-            "or start once with asynchronous progress tracking, if that is how it ran",
+            "or start once with asynchronous progress tracking, if the query ran that way",
         ),
     )
 
 
 def _make_beginning_finding(before: int) -> Finding:
-    """Spark 2.1 knows no asynchronous tracking, and does not ask for the entry."""
-    needed = _make_missing_finding(before)
+    """Return the finding for Spark 2.1, which starts without the entry.
+
+    It has no asynchronous progress tracking, so that remedy does not apply.
+    """
+    finding = _make_missing_finding(before)
     return replace(
-        needed,
+        finding,
         severity=Severity.DUPLICATES,
-        text=f"`offsets/{before}` is missing: Spark 2.1 then reads every source from its beginning,"
-        " in one batch.",
-        remedies=needed.remedies[:1],
+        text="A restart with Spark 2.1 will read every source from its beginning, in one batch:"
+        f" `offsets/{before}` is missing.",
+        remedies=finding.remedies[:1],
     )
 
 
-def _find_gaps(code: Code, log: str, seen: Sequence[Span], told: int | None) -> Iterator[Finding]:
-    """The gaps of a log, together: asynchronous tracking leaves one before nearly every entry."""
-    # The entry before the latest has a finding of its own, for a start does look there.
-    gaps = [replace(gap, last=gap.last - (gap.last == told)) for gap in seen]
+def _find_gaps(
+    code: Code, log: str, gaps: Sequence[Span], reported: int | None
+) -> Iterator[Finding]:
+    """Yield one finding for all gaps of a log.
+
+    Asynchronous tracking leaves a gap before nearly every entry.
+    """
+    gaps = [replace(gap, last=gap.last - (gap.last == reported)) for gap in gaps]
     gaps = [gap for gap in gaps if gap.first <= gap.last]
     if not gaps:
         return
     first, last = gaps[0].first, gaps[0].last
-    one = first == last
-    entries = f"`{log}/{first}`" if one else f"`{log}/{first}` to `{log}/{last}`"
-    more = f" and others, with {len(gaps):,} gaps in all," if len(gaps) > 1 else ""
-    are = "is" if one and not more else "are"
+    single = first == last
+    entries = f"`{log}/{first}`" if single else f"`{log}/{first}` to `{log}/{last}`"
+    more = " and others" if len(gaps) > 1 else ""
+    total = f" ({len(gaps):,} gaps in all)" if more else ""
+    missing = "is missing" if single and not more else "are missing"
     yield Finding(
         code=code,
         severity=Severity.NOTE,
-        text=f"{entries}{more} {are} missing, and later ones are there; a start does not look"
-        " there.",
+        text=f"{entries}{more} {missing}{total}, although later entries exist. A restart does not"
+        f" read {'it' if single and not more else 'them'}.",
         clues=tuple(
             Clue(file=f"{log}/{gap.first}", expected="an entry", found="no such file")
-            for gap in gaps[:_MOST_TOLD]
+            for gap in gaps[:_MOST_LISTED]
         ),
         remedies=(),
     )

@@ -1,6 +1,6 @@
-"""Stage 3: does the checkpoint know which query it belongs to?
+"""Does the checkpoint know which query it belongs to?
 
-`metadata` holds the query id, which sinks of Spark's own take for the name of the writer.
+`metadata` contains the query id. Spark's own sinks identify the writer by this id.
 """
 
 from collections.abc import Iterator
@@ -9,46 +9,49 @@ from holdfast.model.checkpoint import FileKind
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
 
-_REFUSES = SparkVersion(4, 2)
+_REFUSES_SINCE = SparkVersion(4, 2)
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """A `metadata` file that is missing or says nothing."""
-    evidence = seen.evidence
-    damaged = next((one for one in evidence.unreadable if one.path == "metadata"), None)
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield a finding if `metadata` is missing or unreadable."""
+    evidence = given.evidence
+    damaged = next((file for file in evidence.unreadable if file.path == "metadata"), None)
     if damaged is not None and not damaged.is_unread:
         yield Finding(
             code=Code.METADATA_UNREADABLE,
             severity=Severity.BLOCKS,
-            text="`metadata` cannot be read, so Spark does not start.",
+            text="A restart will fail: `metadata` cannot be read.",
             clues=(Clue(file="metadata", expected='`{"id":"<uuid>"}`', found=damaged.reason),),
-            remedies=(_advise_restore(seen),),
+            remedies=(_advise_restore(given),),
         )
     if FileKind.METADATA in evidence.files:
         return
     if evidence.batches.last_planned is None and evidence.batches.last_committed is None:
         return
-    refused = seen.restart.starting.spark >= _REFUSES
-    effect = (
-        f"Spark {seen.restart.starting.spark} refuses to start"
+    spark = given.restart.starting.spark
+    refused = spark >= _REFUSES_SINCE
+    text = (
+        f"A restart will fail: there are batches but no file `metadata`, and Spark {spark} refuses"
+        " to start."
         if refused
-        else "Spark gives the query a new id, and a sink that knows it by the old one writes twice;"
-        f" Spark {_REFUSES} or later refuses to start"
+        else "A restart will give the query a new id, and a sink that knows the old id will write"
+        " rows twice: there are batches but no file `metadata`."
+        f" Spark {_REFUSES_SINCE} or later refuses to start."
     )
     yield Finding(
         code=Code.METADATA_MISSING,
         severity=Severity.BLOCKS if refused else Severity.DUPLICATES,
-        text=f"There are batches and no file `metadata`: {effect}.",
+        text=text,
         clues=(Clue(file="metadata", expected="the query's id", found="no such file"),),
-        remedies=(_advise_restore(seen),),
+        remedies=(_advise_restore(given),),
     )
 
 
-def _advise_restore(seen: RuleInput) -> str:
-    known = getattr(seen.evidence.query_id, "value", "")
-    told = known or "<the query's id, from its logs or the sink's ledger>"
-    # Before 3.2 Spark holds the file against its checksum, if that is there.
+def _advise_restore(given: RuleInput) -> str:
+    known = getattr(given.evidence.query_id, "value", "")
+    query_id = known or "<the query's id, from its logs or the sink's ledger>"
+    # Before 3.2 Spark compares the file with its checksum, if there is one.
     return (
-        "remove `.metadata.crc`, if it is there, and write `metadata` anew, one line without a line"
-        f' end: `{{"id":"{told}"}}`'
+        "remove `.metadata.crc`, if it exists, and write `metadata` again, as one line without a"
+        f' newline at its end: `{{"id":"{query_id}"}}`'
     )

@@ -1,8 +1,8 @@
-"""Stage 3: is a batch planned and not committed?
+"""Is a batch planned and not committed?
 
-Spark runs exactly the last planned batch again, over its logged range, and takes every batch before
-it for done. Of Kinesis only the beginning is logged. In continuous mode Spark reads again whatever
-came after the last commit.
+Spark runs exactly the last planned batch again, over its logged range, and treats every batch
+before it as done. For Kinesis only the beginning of the range is logged. In continuous mode Spark
+reads again whatever came after the last commit.
 """
 
 import re
@@ -19,15 +19,14 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import continuous, empty_batch, sockets, state_load
 from holdfast.spark import exceptions, pinned
 
-_LOOK = "look whether the sink holds rows of batch {} before it is started"
 _V4_1 = SparkVersion(4, 1)
-_OF_4_1 = re.compile(r"4\.1\.(\d{1,3})\b.*")
-_LAST = 2
+_RELEASE_OF_4_1 = re.compile(r"4\.1\.(\d{1,3})\b.*")
+_LAST_FAILING_PATCH = 2
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """The batch that will run again, and those that will not."""
-    restart, batches = seen.restart, seen.evidence.batches
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield the batch that will run again, and the batches that will not."""
+    restart, batches = given.restart, given.evidence.batches
     if restart.starting.continuous:
         yield from _find_epochs(batches)
         return
@@ -38,17 +37,15 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
         return
     error = restart.error
     if error is not None and error.condition == exceptions.REPARTITION:
-        yield _make_repartition_finding(seen, planned)
+        yield _make_repartition_finding(given, planned)
         return
-    yield _make_pending_finding(seen, planned)
-    skipped = [one for one in batches.pending if one != planned and not batches.lacks_commits]
+    yield _make_pending_finding(given, planned)
+    skipped = [batch for batch in batches.pending if batch != planned and not batches.lacks_commits]
     if skipped and not restart.starting.asynchronous:
-        held = [one.batch for one in seen.evidence.ledgers]
-        whole = bool(held) and all(isinstance(one, int) and one >= skipped[-1] for one in held)
-        if empty_batch.all_write_nothing(seen.evidence, skipped):
+        if empty_batch.all_write_nothing(given.evidence, skipped):
             yield _make_empty_skipped_finding(skipped, planned)
         else:
-            yield _make_skipped_finding(seen, skipped, planned, held=whole)
+            yield _make_skipped_finding(given, skipped, planned)
 
 
 def _find_epochs(batches: Batches) -> Iterator[Finding]:
@@ -56,42 +53,41 @@ def _find_epochs(batches: Batches) -> Iterator[Finding]:
         return
     first, last, committed = batches.pending[0], batches.pending[-1], batches.last_committed
     which = f"Epoch {first} is" if first == last else f"Epochs {first} to {last} are"
-    start = (
-        f"begins again at the end of epoch {committed}"
+    begins = (
+        f"begin at the end of epoch {committed}"
         if committed is not None
-        else "begins anew, at epoch 0, where the source begins"
+        else "begin at epoch 0, at the beginning of the source"
     )
     yield Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.UNDEFINED,
-        text=f"{which} logged and not committed: a start in continuous mode {start}, reads on as"
-        " far as there is data, and what was written since is written again.",
+        text=f"A restart in continuous mode will {begins}, read as far as there is data, and write"
+        f" again what was written since. {which} logged but not committed.",
         clues=(
             Clue(file=f"commits/{first}", expected="a commit of the epoch", found="no such file"),
         ),
         remedies=(
-            "look what the sink holds of it before it is started",
+            "check which rows the sink has from there on before you start the query",
             (
-                f"put away {continuous.name_entries(first, last)} first: Spark keeps what is"
-                f" there, and"
-                " commits an epoch with the end that is logged, whether it was read again or not;"
-                " after a second crash the rest is passed over"
+                f"first move {continuous.name_entries(first, last)} out of the checkpoint: Spark"
+                " does not replace these entries, and commits an epoch with the logged end, even if"
+                " it has not read that far again; after a second crash it would skip the rest"
             ),
         ),
     )
 
 
-def _make_repartition_finding(seen: RuleInput, planned: int) -> Finding:
-    """Another number of partitions than the batch before: the state was being repartitioned."""
+def _make_repartition_finding(given: RuleInput, planned: int) -> Finding:
+    """Return the finding for a batch that repartitions the state and did not finish."""
     was, now = (
-        seen.evidence.offset_entries[BatchId(batch)].settings[pinned.SHUFFLE_PARTITIONS]
+        given.evidence.offset_entries[BatchId(batch)].settings[pinned.SHUFFLE_PARTITIONS]
         for batch in (planned - 1, planned)
     )
     return Finding(
         code=Code.REPARTITION_UNFINISHED,
         severity=Severity.BLOCKS,
-        text=f"Batch {planned} brings the state from {was} to {now} partitions, and did not end:"
-        " Spark refuses to start.",
+        text=f"A restart will fail: batch {planned} repartitions the state from {was} to {now}"
+        " partitions, and did not finish.",
         clues=(
             Clue(
                 file=f"offsets/{planned}",
@@ -99,49 +95,52 @@ def _make_repartition_finding(seen: RuleInput, planned: int) -> Finding:
                 found=f"it is {now}",
             ),
         ),
-        remedies=("repartition the state once more, with the same number, and let it end",),
+        remedies=("repartition the state again, to the same number, and let it finish",),
     )
 
 
-def _make_pending_finding(seen: RuleInput, planned: int) -> Finding:
-    acts = {one.act for one in seen.restart.sinks}
-    exact = bool(acts) and acts <= {SinkAction.WRITE, SinkAction.SKIP, SinkAction.NOTHING}
-    if empty_batch.writes_nothing(seen.evidence):
-        return _make_empty_pending_finding(seen, planned)
-    end = (
-        "every sink keeps a ledger, so that it is written once"
+def _make_pending_finding(given: RuleInput, planned: int) -> Finding:
+    actions = {sink.act for sink in given.restart.sinks}
+    exact = bool(actions) and actions <= {SinkAction.WRITE, SinkAction.SKIP, SinkAction.NOTHING}
+    if empty_batch.writes_nothing(given.evidence):
+        return _make_empty_pending_finding(given, planned)
+    effect = (
+        "Every sink keeps a ledger, so the batch is written once"
         if exact
-        else "a sink that cannot tell it from a new one may hold it twice"
+        else "A sink that cannot tell it from a new batch may get it twice"
     )
-    spark = seen.restart.starting.spark
-    if sockets.find_course(seen.evidence, spark) is sockets.Course.LOSES_AND_FAILS:
-        end = "its rows are lost unless the sink has them, because a socket sends nothing twice"
-    why = (
-        f"Whether batch {planned} has ended is not known, as Spark 2.1 keeps no commit log"
-        if seen.evidence.batches.no_commit_log
-        else f"Batch {planned} is planned and not committed"
+    spark = given.restart.starting.spark
+    outcome = sockets.find_outcome(given.evidence, spark)
+    if outcome is sockets.SocketOutcome.LOSES_AND_FAILS:
+        effect = "Its rows are lost unless the sink has them, because a socket sends nothing twice"
+    cause = (
+        "Spark 2.1 keeps no commit log, so it is unknown whether the batch finished"
+        if given.evidence.batches.no_commit_log
+        else "the batch is planned but not committed"
     )
+    check = f"check whether the sink has rows of batch {planned} before you start the query"
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE if exact else Severity.UNDEFINED,
-        text=f"{why}: a start runs it again {_describe_range(seen)}; {end}.",
+        text=f"A restart will run batch {planned} again {_describe_range(given)}: {cause}."
+        f" {effect}.",
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=(*([] if exact else [_LOOK.format(planned)]), *_advise_second_start(seen)),
+        remedies=(*([] if exact else [check]), *_advise_second_start(given)),
     )
 
 
-def _make_empty_pending_finding(seen: RuleInput, planned: int) -> Finding:
+def _make_empty_pending_finding(given: RuleInput, planned: int) -> Finding:
     return Finding(
         code=Code.PENDING_BATCH,
         severity=Severity.NOTE,
-        text=f"Batch {planned} is planned and not committed, and has no rows to read: a start runs"
-        " it again and writes nothing.",
+        text=f"A restart will run batch {planned} again and write nothing: the batch is planned but"
+        " not committed, and has no rows to read.",
         clues=(
             Clue(file=f"commits/{planned}", expected="a commit of the batch", found="no such file"),
         ),
-        remedies=tuple(_advise_second_start(seen)),
+        remedies=tuple(_advise_second_start(given)),
     )
 
 
@@ -151,8 +150,8 @@ def _make_empty_skipped_finding(skipped: Sequence[BatchId], planned: int) -> Fin
     return Finding(
         code=Code.BATCHES_SKIPPED,
         severity=Severity.NOTE,
-        text=f"A start runs only batch {planned} again and takes {which} for done: nothing is lost,"
-        f" because {which} had no rows to read.",
+        text=f"A restart will run only batch {planned} again, and treat {which} as done. Nothing is"
+        f" lost, because {which} had no rows to read.",
         clues=(
             Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
         ),
@@ -160,64 +159,70 @@ def _make_empty_skipped_finding(skipped: Sequence[BatchId], planned: int) -> Fin
     )
 
 
-def _advise_second_start(seen: RuleInput) -> Iterator[str]:
-    """What Spark 4.1 was seen to do with Kafka: it reports on the batch what it has not asked for.
+def _advise_second_start(given: RuleInput) -> Iterator[str]:
+    """Yield what to expect of Spark 4.1 with Kafka.
 
-    The patch version is known only where something tells of the runs.
+    After the batch it reports metrics that it never fetched. The patch version is known only if a
+    record of the runs names it.
     """
-    told = seen.evidence.spark_version
-    patch = _OF_4_1.fullmatch(told.value) if isinstance(told, Known) else None
-    kafka = any(isinstance(one.offset, KafkaOffset) for one in seen.evidence.sources)
-    if kafka and seen.restart.starting.spark == _V4_1 and not (patch and int(patch[1]) > _LAST):
+    version = given.evidence.spark_version
+    patch = _RELEASE_OF_4_1.fullmatch(version.value) if isinstance(version, Known) else None
+    reads_kafka = any(isinstance(source.offset, KafkaOffset) for source in given.evidence.sources)
+    fixed = patch and int(patch[1]) > _LAST_FAILING_PATCH
+    if reads_kafka and given.restart.starting.spark == _V4_1 and not fixed:
         yield (
-            "of Spark 4.1.0 to 4.1.2 expect that it commits this batch and then ends with a"
-            " `NullPointerException`, as it does once with Kafka: start it once more"
+            "with Spark 4.1.0 to 4.1.2, expect the query to commit this batch and then fail once"
+            " with a `NullPointerException`, a known error with Kafka: start it again"
         )
 
 
-def _describe_range(seen: RuleInput) -> str:
-    opened = [one.kind for one in seen.evidence.sources if one.open_ended]
-    if not opened:
-        return "over exactly its range"
-    return f"from where it began, to what {opened[0]} holds then, since no end of it is logged"
+def _describe_range(given: RuleInput) -> str:
+    open_ended = [source.kind for source in given.evidence.sources if source.open_ended]
+    if not open_ended:
+        return "over the same range"
+    return (
+        f"from where it began to whatever {open_ended[0]} contains then, because its end is not"
+        " logged"
+    )
 
 
-def _make_skipped_finding(
-    seen: RuleInput, skipped: Sequence[BatchId], planned: int, *, held: bool
-) -> Finding:
+def _make_skipped_finding(given: RuleInput, skipped: Sequence[BatchId], planned: int) -> Finding:
     first, last = skipped[0], skipped[-1]
-    one = first == last
-    which, them = (f"Batch {first} is", "it") if one else (f"Batches {first} to {last} are", "them")
-    ran = f"batch {first}" if one else f"all of batches {first} to {last}"
+    single = first == last
+    which = f"batch {first}" if single else f"batches {first} to {last}"
+    in_full = which if single else f"all of {which}"
+    they_are, them = ("it is", "it") if single else ("they are", "them")
+    written = [ledger.batch for ledger in given.evidence.ledgers]
+    in_sinks = bool(written) and all(isinstance(batch, int) and batch >= last for batch in written)
     return Finding(
         code=Code.BATCHES_SKIPPED,
-        severity=Severity.NOTE if held else Severity.LOSES,
-        text=f"{which} planned and not committed, and a start takes {them} for done: only batch"
-        f" {planned} runs again{f'; every sink holds {them}' if held else ''}.",
+        severity=Severity.NOTE if in_sinks else Severity.LOSES,
+        text=f"A restart will run only batch {planned} again, and treat {which} as done, although"
+        f" {they_are} planned but not committed.{f' Every sink has {them}.' if in_sinks else ''}",
         clues=(
             Clue(file=f"commits/{first}", expected="a commit of the batch", found="no such file"),
         ),
         remedies=(
-            f"look whether the sink holds {ran}; if so, nothing is lost",
-            *_advise_from_first(seen, first, planned),
+            f"check whether the sink has {in_full}; if so, nothing is lost",
+            *_advise_from_first(given, first, planned),
         ),
     )
 
 
-def _advise_from_first(seen: RuleInput, first: BatchId, planned: int) -> Iterator[str]:
-    """To take the query back to a batch, if a start finds what it then needs.
+def _advise_from_first(given: RuleInput, first: BatchId, planned: int) -> Iterator[str]:
+    """Yield how to take the query back to a batch, if a restart can run that batch.
 
-    That is the entry before it, which Spark may have purged, and the state that the batch loads.
+    It needs the entry before the batch, which Spark may have purged, and the state that the batch
+    loads.
     """
-    before = first == 0 or spans_contain(seen.evidence.batches.offset_spans, first - 1)
-    loaded = state_load.list_loads(seen.evidence, first, seen.restart.starting.spark)
-    if not before or any(one.missing for one in loaded):
-        lacks = "the state of that time" if before else f"`offsets/{first - 1}`"
-        yield f"if not, no start can run batch {first} again, as {lacks} is not there"
+    has_entry = first == 0 or spans_contain(given.evidence.batches.offset_spans, first - 1)
+    loads = state_load.list_loads(given.evidence, first, given.restart.starting.spark)
+    if not has_entry or any(load.missing for load in loads):
+        missing = "the state of that time" if has_entry else f"`offsets/{first - 1}`"
+        yield f"if not, no restart can run batch {first} again, because {missing} is missing"
         return
     yield (
-        f"if not, {advice.take_sinks_back(first - 1)}; then put away"
-        f" {continuous.name_entries(first + 1, planned)}: a start then runs batch {first} again,"
-        f" and"
-        " everything after it as new"
+        f"if not, {advice.take_sinks_back(first - 1)}; then move"
+        f" {continuous.name_entries(first + 1, planned)} out of the checkpoint: a restart then runs"
+        f" batch {first} again, and everything after it as new"
     )

@@ -1,10 +1,10 @@
-"""Stage 3: can a source that counts in bare numbers give again what it gave?
+"""Can a source that counts in bare numbers send its rows again?
 
-    41    socket: the lines of this connection    memory: what this process was given
+    41    socket: the lines of this connection    memory: the rows that this process was given
           rate: seconds, from the time in its folder below `sources`
 
 A socket and a memory source count from 0 in each process, and keep no folder. Spark takes the
-numbers of the checkpoint for those of the new process.
+numbers of the checkpoint for numbers of the new process.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,91 +14,99 @@ from holdfast.model.evidence import SourceEvidence
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import NumberOffset
 from holdfast.predict import sockets, unread_files
+from holdfast.predict.sockets import SocketOutcome
 
 _FORGETFUL = frozenset({"socket", "memory"})
-_MOST_TOLD = 5
-_NOT_ONE = "if not, nothing has to be done; `--event-log PATH` would tell"
-_ANEW = f"{advice.NEW_CHECKPOINT}; what was not read before is lost either way"
+_MOST_LISTED = 5
+_OTHERWISE = "if not, do nothing; `--event-log PATH` would show what the source is"
+_START_OVER = f"{advice.NEW_CHECKPOINT}; rows that were not read before are lost either way"
+_EXPECTED = "an offset that the source still knows after a restart"
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Sources that count anew in each process, as they are called, or as they look."""
-    if seen.restart.starting.continuous:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield the sources that count from 0 in each process, by their description or their offset."""
+    if given.restart.starting.continuous:
         return
-    course = sockets.find_course(seen.evidence, seen.restart.starting.spark)
-    told: list[SourceEvidence] = []
-    alike: list[SourceEvidence] = []
-    for source in seen.evidence.sources:
-        offset = source.offset
-        if not isinstance(offset, NumberOffset) or source.kind not in _FORGETFUL:
+    outcome = sockets.find_outcome(given.evidence, given.restart.starting.spark)
+    described: list[SourceEvidence] = []
+    similar: list[SourceEvidence] = []
+    for source in given.evidence.sources:
+        if not isinstance(source.offset, NumberOffset) or source.kind not in _FORGETFUL:
             continue
         if sockets.is_described(source):
-            told.append(source)
+            described.append(source)
         else:
-            alike.append(source)
-    if course is not None:
-        yield _make_course_finding(seen, [*told, *alike], course, sure=not alike)
+            similar.append(source)
+    if outcome is not None:
+        yield _make_outcome_finding(given, [*described, *similar], outcome, sure=not similar)
         return
-    yield from (_make_described_finding(one) for one in told)
-    if not alike or any(one.path.startswith("sources") for one in unread_files.find(seen.evidence)):
+    yield from (_make_described_finding(source) for source in described)
+    unread = unread_files.find(given.evidence)
+    if not similar or any(file.path.startswith("sources") for file in unread):
         return
-    found = [one for one in alike if sockets.keeps_nothing(one, seen.evidence)]
-    if found:
-        yield _make_shape_finding(found)
+    without_folder = [source for source in similar if sockets.keeps_nothing(source, given.evidence)]
+    if without_folder:
+        yield _make_shape_finding(without_folder)
 
 
-_ENDS: dict[sockets.Course, str] = {
-    sockets.Course.NEVER_READS: "a start never connects to it and reads nothing, without an error",
-    sockets.Course.STARTS_FRESH: "a start connects to it and reads what it sends from then on",
-    sockets.Course.FAILS_SOON: "a start runs batch {batch} at once without rows, and fails when the"
-    " first line arrives",
-    sockets.Course.LOSES_AND_FAILS: "a start runs batch {batch} again without its rows, then one"
-    " more without rows, and fails when the next line arrives",
+_EFFECTS: dict[SocketOutcome, str] = {
+    SocketOutcome.NEVER_READS: "read nothing and report no error, because Spark never connects to"
+    " the socket",
+    SocketOutcome.STARTS_FRESH: "connect to the socket and read what it sends from then on",
+    SocketOutcome.FAILS_SOON: "run batch {batch} at once without rows, and fail when the socket"
+    " sends its first line",
+    SocketOutcome.LOSES_AND_FAILS: "run batch {batch} again without its rows, run one more batch"
+    " without rows, and fail when the socket sends the next line",
 }
-_AT_ONCE: dict[sockets.Course, str] = {
-    sockets.Course.FAILS_SOON: "a start fails at batch {batch}, before it reads a line",
-    sockets.Course.LOSES_AND_FAILS: "a start runs batch {batch} again without its rows, and fails"
-    " at the next batch",
+_IMMEDIATE_EFFECTS: dict[SocketOutcome, str] = {
+    SocketOutcome.FAILS_SOON: "fail at batch {batch}, before it reads a line",
+    SocketOutcome.LOSES_AND_FAILS: "run batch {batch} again without its rows, and fail at the next"
+    " batch",
 }
-_SEVERITIES: Mapping[sockets.Course, Severity] = {
-    sockets.Course.NEVER_READS: Severity.BLOCKS,
-    sockets.Course.STARTS_FRESH: Severity.NOTE,
-    sockets.Course.FAILS_SOON: Severity.LOSES,
-    sockets.Course.LOSES_AND_FAILS: Severity.LOSES,
+_SEVERITIES: Mapping[SocketOutcome, Severity] = {
+    SocketOutcome.NEVER_READS: Severity.BLOCKS,
+    SocketOutcome.STARTS_FRESH: Severity.NOTE,
+    SocketOutcome.FAILS_SOON: Severity.LOSES,
+    SocketOutcome.LOSES_AND_FAILS: Severity.LOSES,
 }
 
 
-def _make_course_finding(
-    seen: RuleInput, sources: Sequence[SourceEvidence], course: sockets.Course, *, sure: bool
+def _make_outcome_finding(
+    given: RuleInput, sources: Sequence[SourceEvidence], outcome: SocketOutcome, *, sure: bool
 ) -> Finding:
-    """What a restart does with a query that reads only sockets, or what looks like some."""
-    names = ", ".join(one.name for one in sources[:_MOST_TOLD])
-    is_socket = (
-        f"Source {names} is a socket"
+    """Return what a restart does with a query that reads only sockets, or probable sockets."""
+    names = ", ".join(source.name for source in sources[:_MOST_LISTED])
+    immediate = sockets.fails_at_once(given.restart.starting.spark)
+    effects = _EFFECTS | (_IMMEDIATE_EFFECTS if immediate else {})
+    effect = effects[outcome].format(batch=given.restart.batch)
+    text = (
+        f"A restart will {effect}. Source {names} is a socket."
         if sure
-        else f"Source {names} counts in bare numbers and keeps nothing below `sources`, as a socket"
-        " does. If it is a socket"
+        else f"If source {names} is a socket, a restart will {effect}. It counts in bare numbers"
+        " and keeps nothing below `sources`, as a socket does."
     )
-    severity = _SEVERITIES[course]
-    ends = _AT_ONCE if sockets.fails_at_once(seen.restart.starting.spark) else {}
-    planned = seen.evidence.batches.last_planned
-    fresh = course is sockets.Course.NEVER_READS
-    cure = f"move `commits/{planned}` and `commits/.{planned}.crc` away" if fresh else _ANEW
-    connects = ": a start then runs that batch again, without rows, and connects" if fresh else ""
-    remedy = f"{cure}{connects}" if sure else f"if it is a socket: {cure}{connects}"
-    cured = course is sockets.Course.STARTS_FRESH
+    severity = _SEVERITIES[outcome]
+    planned = given.evidence.batches.last_planned
+    never_reads = outcome is SocketOutcome.NEVER_READS
+    cure = (
+        f"move `commits/{planned}` and `commits/.{planned}.crc` away: a restart then runs that"
+        " batch again, without rows, and connects"
+        if never_reads
+        else _START_OVER
+    )
+    remedies = (cure,) if sure else (f"if it is a socket: {cure}", _OTHERWISE)
     return Finding(
         code=Code.SOURCE_NOT_REPLAYABLE,
         severity=severity if sure or severity is Severity.NOTE else Severity.UNDEFINED,
-        text=f"{is_socket}: {(_ENDS | ends)[course].format(batch=seen.restart.batch)}.",
+        text=text,
         clues=(
             Clue(
                 file=f"offsets/{planned}",
-                expected="an offset that the source still knows after a start",
-                found=", ".join(str(one.raw) for one in sources[:_MOST_TOLD]),
+                expected=_EXPECTED,
+                found=", ".join(str(source.raw) for source in sources[:_MOST_LISTED]),
             ),
         ),
-        remedies=() if cured else (remedy, *([] if sure else [_NOT_ONE])),
+        remedies=() if outcome is SocketOutcome.STARTS_FRESH else remedies,
     )
 
 
@@ -106,38 +114,39 @@ def _make_described_finding(source: SourceEvidence) -> Finding:
     return Finding(
         code=Code.SOURCE_NOT_REPLAYABLE,
         severity=Severity.LOSES,
-        text=f"Source {source.name} is a {source.kind} source and gives nothing a second time: a"
-        " start loses rows, and fails once its numbers fall back.",
+        text=f"A restart will lose rows of source {source.name}, and fail once its numbers fall"
+        f" behind the checkpoint: a {source.kind} source sends nothing twice.",
         clues=(
             Clue(
                 file=f"offsets/{source.batch}",
-                expected="an offset that the source still knows after a start",
-                found=f"a number that only the process that wrote it knew, of `{source.described}`",
+                expected=_EXPECTED,
+                found=f"a number of `{source.described}`, which only the process that wrote it"
+                " could interpret",
             ),
         ),
-        remedies=(_ANEW,),
+        remedies=(_START_OVER,),
     )
 
 
 def _make_shape_finding(sources: Sequence[SourceEvidence]) -> Finding:
-    names = ", ".join(one.name for one in sources[:_MOST_TOLD])
-    more = f" and {len(sources) - _MOST_TOLD} more" if len(sources) > _MOST_TOLD else ""
-    which = f"Source {names} counts" if len(sources) == 1 else f"Sources {names}{more} count"
+    names = ", ".join(source.name for source in sources[:_MOST_LISTED])
+    more = f" and {len(sources) - _MOST_LISTED} more" if len(sources) > _MOST_LISTED else ""
+    single = len(sources) == 1
+    condition = (
+        f"If source {names} is a socket" if single else f"If sources {names}{more} are sockets"
+    )
+    shape = "It counts" if single else "They count"
     return Finding(
         code=Code.SOURCE_NOT_REPLAYABLE,
         severity=Severity.UNDEFINED,
-        text=f"{which} in bare numbers and kept nothing below `sources`, as with a socket: of one a"
-        " start loses rows, and fails once its numbers fall back.",
+        text=f"{condition}, a restart will lose rows, and fail once the numbers fall behind the"
+        f" checkpoint. {shape} in bare numbers and kept nothing below `sources`, as a socket does.",
         clues=(
             Clue(
                 file="sources",
-                expected=f"a folder of source {sources[0].name}, which a rate source and one of"
-                " files have",
-                found="none",
+                expected=f"a folder of source {sources[0].name}, as rate and file sources have",
+                found="no such folder",
             ),
         ),
-        remedies=(
-            f"if it is a socket or a memory source: {_ANEW}",
-            _NOT_ONE,
-        ),
+        remedies=(f"if it is a socket or a memory source: {_START_OVER}", _OTHERWISE),
     )

@@ -1,4 +1,4 @@
-"""Stage 3: does a Delta table still have the versions to read?"""
+"""Does a Delta table still have the versions to read?"""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from holdfast.model.source_offset import DeltaOffset
 from holdfast.model.surroundings import DeltaHistory
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Each source that is a Delta table."""
-    for source in seen.evidence.sources:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield what is wrong with each Delta table that the query reads."""
+    for source in given.evidence.sources:
         if not isinstance(source.offset, DeltaOffset):
             continue
-        table = seen.surroundings.delta.get(source.name)
+        table = given.surroundings.delta.get(source.name)
         if table is None or isinstance(table, Unknown):
             reason = table.reason if isinstance(table, Unknown) else "its path is not known"
             yield NotAssessed(
@@ -33,7 +33,8 @@ def _compare_table(
         yield Finding(
             code=Code.DELTA_TABLE_REPLACED,
             severity=Severity.BLOCKS,
-            text=f"The table of source {source.name} was replaced by another one at the same path.",
+            text=f"A restart will fail: a different table has replaced the table of source"
+            f" {source.name}, at the same path.",
             clues=(
                 Clue(
                     file=table.path,
@@ -50,7 +51,8 @@ def _compare_table(
         yield Finding(
             code=Code.DELTA_VERSIONS_GONE,
             severity=Severity.LOSES,
-            text=f"The table of source {source.name} has no log of version {needed} any more.",
+            text=f"A restart cannot read every row: the table of source {source.name} no longer has"
+            f" the log of version {needed}.",
             clues=(
                 Clue(
                     file=f"{table.path}/_delta_log",
@@ -64,7 +66,8 @@ def _compare_table(
         yield Finding(
             code=Code.DELTA_TABLE_REPLACED,
             severity=Severity.BLOCKS,
-            text=f"The table of source {source.name} ends before the version that was read last.",
+            text=f"A restart will fail: the table of source {source.name} ends before the version"
+            " that the query read last.",
             clues=(
                 Clue(
                     file=table.path,

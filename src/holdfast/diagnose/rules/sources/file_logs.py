@@ -1,4 +1,4 @@
-"""Stage 3: do the logs of file sources hold what the offsets name?"""
+"""Do the logs of file sources contain what the offsets refer to?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,127 +21,136 @@ class _SourceFolder:
     folder: str
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Logs that are damaged, ahead of the offsets, or behind them."""
-    evidence = seen.evidence
-    names = {one.folder: one.name for one in evidence.sources if one.same_as is None}
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield logs that are damaged, ahead of the offsets, or behind them."""
+    evidence = given.evidence
+    names = {source.folder: source.name for source in evidence.sources if source.same_as is None}
     for folder, log in evidence.source_logs.items():
         if log.is_file_log:
-            own = _SourceFolder(name=names.get(folder, folder), folder=folder)
-            yield from _find_damaged(own, log)
-            yield from _find_interval(own, log)
+            source = _SourceFolder(name=names.get(folder, folder), folder=folder)
+            yield from _find_damaged(source, log)
+            yield from _find_interval(source, log)
             for path in log.partly_read:
                 question = f"whether `{path}` is whole"
                 yield NotAssessed(question=question, reason="it is long, and only its end was read")
-    stands = _read_positions(evidence, 0)
-    yield from _list_unsure(evidence, stands)
-    for own, offset in _list_known(evidence, stands):
-        yield from _compare_log(seen, own, offset)
+    positions = _read_positions(evidence, 0)
+    yield from _list_unsure(evidence, positions)
+    for source, offset in _list_known(evidence, positions):
+        yield from _compare_log(given, source, offset)
     earlier = _read_positions(evidence, 1)
-    for name, offset in stands.items():
+    for name, offset in positions.items():
         if earlier.get(name, -1) > offset:
             yield _make_went_back_finding(name, earlier[name], offset)
 
 
-def _compare_log(seen: RuleInput, own: _SourceFolder, offset: int) -> Iterator[Finding]:
-    """A log that is not where the offset is."""
-    newest = source_log.find_latest(seen.evidence.source_logs.get(own.folder, source_log.EMPTY))
-    if newest > offset and not seen.restart.rerun:
-        yield _make_ahead_finding(own, newest, offset)
+def _compare_log(given: RuleInput, source: _SourceFolder, offset: int) -> Iterator[Finding]:
+    """Compare the end of a log with the offset of its source."""
+    log = given.evidence.source_logs.get(source.folder, source_log.EMPTY)
+    newest = source_log.find_latest(log)
+    if newest > offset and not given.restart.rerun:
+        yield _make_ahead_finding(source, newest, offset)
     elif newest < offset:
-        yield _make_behind_finding(own, newest, offset)
+        yield _make_behind_finding(source, newest, offset)
 
 
-def _list_unsure(evidence: Evidence, stands: dict[str, int]) -> Iterator[NotAssessed]:
-    """Sources whose folder is not known, or known only by there being no other."""
+def _list_unsure(evidence: Evidence, positions: dict[str, int]) -> Iterator[NotAssessed]:
+    """Yield the sources whose folder is unknown, or inferred because there is no other."""
     for source in evidence.sources:
-        if source.name not in stands:
+        if source.name not in positions:
             continue
         if isinstance(source.folder, Unknown):
             yield NotAssessed(
-                question=f"whether the log of source {source.name} holds what the offsets name",
-                reason=f"which folder below `sources` is its own is not known:"
-                f" {source.folder.reason}",
+                question=f"whether the log of source {source.name} contains what the offsets"
+                " refer to",
+                reason=f"its folder below `sources` is not known: {source.folder.reason}",
             )
         elif source.same_as is not None and source.same_as.by_folders:
             yield NotAssessed(
                 question=f"whether source {source.name} has lost a folder of its own",
-                reason=f"it is taken for the same source as {source.same_as.name}:"
+                reason=f"it is treated as the same source as {source.same_as.name}:"
                 f" {source.same_as.inferred}",
             )
 
 
-def _list_known(evidence: Evidence, stands: dict[str, int]) -> Iterator[tuple[_SourceFolder, int]]:
-    """The sources whose folder is known, and could be listed, with where they stand.
+def _list_known(
+    evidence: Evidence, positions: dict[str, int]
+) -> Iterator[tuple[_SourceFolder, int]]:
+    """Yield the sources whose folder is known and could be listed, with their positions.
 
-    Of one that has several offsets, the first speaks for all.
+    A source that has several offsets is yielded once, with its first.
     """
-    hidden = {one.path for one in unread_files.find(evidence)}
-    for one in evidence.sources:
-        if isinstance(one.folder, Unknown) or one.same_as is not None or one.name not in stands:
+    hidden = {file.path for file in unread_files.find(evidence)}
+    for source in evidence.sources:
+        name, folder = source.name, source.folder
+        if isinstance(folder, Unknown) or source.same_as is not None or name not in positions:
             continue
-        if not hidden & {"sources", f"sources/{one.folder}"}:
-            yield _SourceFolder(name=one.name, folder=one.folder), stands[one.name]
+        if not hidden & {"sources", f"sources/{folder}"}:
+            yield _SourceFolder(name=name, folder=folder), positions[name]
 
 
 def _read_positions(evidence: Evidence, back: int) -> dict[str, int]:
-    """Where the file sources stand in the latest offset entry, or so many before it."""
+    """Return the log offset of each file source, `back` entries before the latest offset entry."""
     planned = evidence.batches.last_planned
     entry = None if planned is None else evidence.offset_entries.get(BatchId(planned - back))
-    found: dict[str, int] = {}
-    for one in entry.sources if entry else ():
-        offset = source_log.read_offset(one.offset, source_log.find(evidence, one.source))
+    positions: dict[str, int] = {}
+    for source in entry.sources if entry else ():
+        offset = source_log.read_offset(source.offset, source_log.find(evidence, source.source))
         if offset is not None:
-            found[one.source] = offset
-    return found
+            positions[source.source] = offset
+    return positions
 
 
-def _find_damaged(own: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
-    files = [(one.path, one.reason) for one in log.damaged if not one.is_unread]
+def _find_damaged(source: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
+    files = [(file.path, file.reason) for file in log.damaged if not file.is_unread]
     files += [
-        (f"sources/{own.folder}/{source_log.name_entry(log, offset)}", "no such file")
+        (f"sources/{source.folder}/{source_log.name_entry(log, offset)}", "no such file")
         for offset in source_log.find_absent(log, source_log.find_required(log))
     ]
     for path, reason in files:
         yield Finding(
             code=Code.SOURCE_LOG_DAMAGED,
             severity=Severity.BLOCKS,
-            text=f"`{path}` is read when source {own.name} is made, and cannot be.",
+            text=f"A restart will fail: Spark reads `{path}` when it creates source {source.name},"
+            " and cannot.",
             clues=(Clue(file=path, expected="an entry of the source's log", found=reason),),
             remedies=(_RESTORE,),
         )
 
 
-def _find_interval(own: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
-    """No file tells the setting that a log was written with, and a start needs it again."""
+def _find_interval(source: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
+    """Yield a finding if a start needs more than the default setting.
+
+    No file contains the setting that a log was written with, and a start needs the same again.
+    """
     least = source_log.find_least_setting(log)
     if least > source_log.DEFAULT_INTERVAL:
         yield Finding(
             code=Code.SOURCE_LOG_INTERVAL,
             severity=Severity.NOTE,
-            text=f"The log of source {own.name} was written with `{_SETTING}` at {least} or more: a"
-            f" start with less, such as the default {source_log.DEFAULT_INTERVAL}, fails.",
+            text=f"A restart will fail if `{_SETTING}` is less than {least}, such as the default"
+            f" {source_log.DEFAULT_INTERVAL}: the log of source {source.name} was written with"
+            f" {least} or more.",
             clues=(
                 Clue(
-                    file=f"sources/{own.folder}",
-                    expected=f"a compacted entry every {source_log.DEFAULT_INTERVAL}",
+                    file=f"sources/{source.folder}",
+                    expected=f"a compacted entry every {source_log.DEFAULT_INTERVAL} entries",
                     found="plain entries in their places",
                 ),
             ),
-            remedies=(f"start it with the `{_SETTING}` that it ran with",),
+            remedies=(f"start the query with the `{_SETTING}` that it ran with",),
         )
 
 
-def _make_ahead_finding(own: _SourceFolder, newest: int, offset: int) -> Finding:
+def _make_ahead_finding(source: _SourceFolder, newest: int, offset: int) -> Finding:
     return Finding(
         code=Code.SOURCE_LOG_AHEAD,
         severity=Severity.NOTE,
-        text=f"Source {own.name} has already listed files up to log offset {newest}: the next batch"
-        " takes all of them at once, whatever `maxFilesPerTrigger` says.",
+        text=f"The next batch will read every file up to log offset {newest} at once, whatever"
+        f" `maxFilesPerTrigger` says: source {source.name} has already listed these files.",
         clues=(
             Clue(
-                file=f"sources/{own.folder}",
-                expected=f"log offset {offset}, as the offset log has it",
+                file=f"sources/{source.folder}",
+                expected=f"log offset {offset}, as in the offset log",
                 found=f"log offset {newest}",
             ),
         ),
@@ -149,14 +158,15 @@ def _make_ahead_finding(own: _SourceFolder, newest: int, offset: int) -> Finding
     )
 
 
-def _make_behind_finding(own: _SourceFolder, newest: int, offset: int) -> Finding:
+def _make_behind_finding(source: _SourceFolder, newest: int, offset: int) -> Finding:
     found = f"log offset {newest}" if newest >= 0 else "no entry"
     return Finding(
         code=Code.SOURCE_LOG_BEHIND,
         severity=Severity.BLOCKS,
-        text=f"The log of source {own.name} has lost entries that the offset log names.",
+        text=f"A restart will fail: the log of source {source.name} has lost entries that the"
+        " offset log refers to.",
         clues=(
-            Clue(file=f"sources/{own.folder}", expected=f"log offset {offset}", found=found),
+            Clue(file=f"sources/{source.folder}", expected=f"log offset {offset}", found=found),
         ),
         remedies=(_RESTORE,),
     )  # fmt: skip
@@ -166,7 +176,7 @@ def _make_went_back_finding(name: str, earlier: int, offset: int) -> Finding:
     return Finding(
         code=Code.SOURCE_WENT_BACK,
         severity=Severity.BLOCKS,
-        text=f"The last batch ends before it begins, in source {name}.",
+        text=f"A restart will fail: the last batch ends before it begins, in source {name}.",
         clues=(
             Clue(
                 file=f"sources/{name}",

@@ -1,6 +1,6 @@
-"""Stage 3: are the files of the batch still there?
+"""Do the files of the batch still exist?
 
-A file source reads the files that its log names; one that is gone is left out with a warning.
+A file source reads the files that its log names. It leaves out a missing file with a warning only.
 """
 
 from collections.abc import Iterator
@@ -9,28 +9,30 @@ from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.source_offset import FileOffset
 
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Files of the batch that runs again."""
-    if not any(isinstance(one.offset, FileOffset) for one in seen.evidence.sources):
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield a finding if the batch that runs again has lost files."""
+    if not any(isinstance(source.offset, FileOffset) for source in given.evidence.sources):
         return
-    gone = seen.surroundings.files_gone
+    gone = given.surroundings.files_gone
     if isinstance(gone, Unknown):
-        if seen.restart.rerun:
+        if given.restart.rerun:
             yield NotAssessed(
-                question="whether the files of the batch are there", reason=gone.reason
+                question="whether the files of the batch still exist", reason=gone.reason
             )
         return
-    if gone and seen.restart.rerun:
+    if gone and given.restart.rerun:
+        verb = "exists" if len(gone) == 1 else "exist"
         yield Finding(
             code=Code.SOURCE_FILES_GONE,
             severity=Severity.LOSES,
-            text=f"{len(gone)} of the files that batch {seen.restart.batch} reads are gone: it runs"
-            " without them, and without an error.",
+            text=f"A restart will run batch {given.restart.batch} with rows missing, and without an"
+            f" error: {len(gone)} of its files no longer {verb}.",
             clues=tuple(
-                Clue(file=one, expected="a file", found="no such file") for one in gone[:_MOST_TOLD]
+                Clue(file=path, expected="a file", found="no such file")
+                for path in gone[:_MOST_LISTED]
             ),
-            remedies=("put the files back where they were, before it is started",),
+            remedies=("put the files back where they were, then start the query",),
         )

@@ -1,4 +1,4 @@
-"""Stage 3: are the offset lines offsets of the sources whose folders lie beside them?"""
+"""Does each offset line belong to the source whose folder lies beside it?"""
 
 from collections.abc import Iterator
 
@@ -10,37 +10,40 @@ from holdfast.predict import foreign_offsets
 _MOST_SHOWN = 80
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Each line of the entries that a start reads which its source cannot read."""
-    planned = seen.evidence.batches.last_planned
-    if planned is None or seen.restart.starting.continuous:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield each offset line that a restart reads and its source cannot."""
+    planned = given.evidence.batches.last_planned
+    if planned is None or given.restart.starting.continuous:
         return
-    read = (planned, planned - 1) if seen.restart.rerun else (planned,)
-    for batch in read:
-        entry = seen.evidence.offset_entries.get(BatchId(batch))
-        for one in foreign_offsets.find(seen.evidence, entry) if entry is not None else ():
-            yield _make_finding(one, batch)
+    batches = (planned, planned - 1) if given.restart.rerun else (planned,)
+    for batch in batches:
+        entry = given.evidence.offset_entries.get(BatchId(batch))
+        for foreign in foreign_offsets.find(given.evidence, entry) if entry is not None else ():
+            yield _make_finding(foreign, batch)
 
 
-def _make_finding(one: foreign_offsets.ForeignOffset, batch: int) -> Finding:
-    line = to_canonical(one.offset)
+def _make_finding(foreign: foreign_offsets.ForeignOffset, batch: int) -> Finding:
+    line = to_canonical(foreign.offset)
     shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
-    kind = f"an offset of {one.looks_like}" if one.looks_like else "no offset"
-    maker, entry = foreign_offsets.MAKERS[one.folder_kind], f"offsets/{batch}"
+    kind = f"an offset of {foreign.looks_like}" if foreign.looks_like else "no valid offset"
+    maker, entry = foreign_offsets.MAKERS[foreign.folder_kind], f"offsets/{batch}"
+    folder = f"sources/{foreign.folder}"
     restore = f"restore `{entry}` from a copy of the checkpoint"
-    left = (f"if {one.unless}: move `sources/{one.folder}` away",) if one.unless else ()
+    leftover = (f"if {foreign.unless}: move `sources/{foreign.folder}` away",)
     return Finding(
         code=Code.OFFSET_OF_OTHER_SOURCE,
-        severity=Severity.UNDEFINED if one.unless else Severity.BLOCKS,
-        text=f"A start fails if source {one.source} is {maker}, as `sources/{one.folder}` shows:"
+        severity=Severity.UNDEFINED if foreign.unless else Severity.BLOCKS,
+        text=f"A restart will fail if source {foreign.source} is {maker}, as `{folder}` suggests:"
         f" `{entry}` has {kind} for it."
-        if one.unless
-        else f"A start fails: source {one.source} is {maker}, as `sources/{one.folder}` shows, and"
+        if foreign.unless
+        else f"A restart will fail: source {foreign.source} is {maker}, as `{folder}` shows, but"
         f" `{entry}` has {kind} for it.",
         clues=(
             Clue(
-                file=entry, expected=foreign_offsets.EXPECTED[one.folder_kind], found=f"`{shown}`"
+                file=entry,
+                expected=foreign_offsets.EXPECTED[foreign.folder_kind],
+                found=f"`{shown}`",
             ),
         ),
-        remedies=(restore, *left),
+        remedies=(restore, *(leftover if foreign.unless else ())),
     )

@@ -1,11 +1,11 @@
-"""Stage 3: are there landing files that a file source will not read?
+"""Are there landing files that a file source will not read?
 
     newest - maxFileAge        newest        newest: the newest time in the log of the source
     ---------|-------------------|------->
      never   |   unless the log names it
 
-A name in the log is looked for only while its logged time is not older than that, too; and what is
-between is not read again, whatever was written to it since.
+Spark drops the names from its memory that were logged before the same limit. It does not read a
+file between the two times again, whatever was written to it since.
 """
 
 import re
@@ -19,7 +19,7 @@ from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, 
 from holdfast.model.source_offset import FileOffset
 from holdfast.model.surroundings import LandingFolder, RewrittenFile, UnreadFile
 
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 _WEEK_MS = 7 * 24 * 3600 * 1000
 _NEVER_MS = -(1 << 63)
 _AGE = re.compile(r"(\d+)([a-z]*)")
@@ -28,118 +28,121 @@ _UNITS = {
     "d": 86_400_000,
 }  # fmt: skip
 _GLOB = frozenset("*?[{\\")
-# Hadoop's patterns know these, and those of Python do not.
+# Hadoop's patterns know these, and Python's do not.
 _HADOOP_ONLY = frozenset("{}\\^")
 
 _Options = Mapping[str, str] | Unknown
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Files that were written again, and files that are older than a source looks back."""
-    for source in seen.evidence.sources:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield files that were rewritten, and files that are too old for the source."""
+    for source in given.evidence.sources:
         if not isinstance(source.offset, FileOffset) or source.same_as is not None:
             continue
-        landing = seen.surroundings.landing.get(source.name, Unknown(reason="it has no log"))
+        landing = given.surroundings.landing.get(source.name, Unknown(reason="it has no log"))
         reason = landing.reason if isinstance(landing, Unknown) else landing.not_checked
         if reason:
             yield NotAssessed(
-                question=f"whether source {source.name} passes over files that have landed",
+                question=f"whether source {source.name} skips files that have landed",
                 reason=reason,
             )
         if isinstance(landing, Unknown):
             continue
-        options = _read_options(seen.evidence, source)
+        options = _read_options(given.evidence, source)
         oldest_ms = _compute_oldest_ms(landing.newest_ms, options)
-        rewritten = tuple(_list_not_read_again(seen.evidence, source, landing, oldest_ms))
+        rewritten = tuple(_list_not_read_again(given.evidence, source, landing, oldest_ms))
         if rewritten:
             yield _make_rewritten_finding(source, rewritten)
         yield from _find_old(source, landing, options, oldest_ms)
 
 
-def _read_options(evidence: Evidence, seen: SourceEvidence) -> _Options:
-    """The options of a source as the record of the last run has them, in small letters."""
+def _read_options(evidence: Evidence, source: SourceEvidence) -> _Options:
+    """Return the options of a source in the record of the last run, with lower-case keys."""
     plan = evidence.plan
     if isinstance(plan, Known):
-        source = plan.value.by_name.get(seen.name)
-        if source is not None and source.kind == "files":
-            return {key.lower(): value for key, value in source.options.items()}
-    return Unknown(reason="no run record tells the options of the source")
+        recorded = plan.value.by_name.get(source.name)
+        if recorded is not None and recorded.kind == "files":
+            return {key.lower(): value for key, value in recorded.options.items()}
+    return Unknown(reason="no run record shows the options of the source")
 
 
 def _compute_oldest_ms(newest_ms: int, options: _Options) -> int:
-    """The time before which a source takes no file, as Spark reckons it when it starts."""
-    given = {} if isinstance(options, Unknown) else options
-    limited = "maxfilespertrigger" in given or "maxbytespertrigger" in given
-    if limited and given.get("latestfirst", "").lower() == "true":
+    """Return the time before which a source takes no file, as Spark computes it at the start."""
+    known = {} if isinstance(options, Unknown) else options
+    limited = "maxfilespertrigger" in known or "maxbytespertrigger" in known
+    if limited and known.get("latestfirst", "").lower() == "true":
         return _NEVER_MS
-    age = _AGE.fullmatch(given.get("maxfileage", "7d").strip().lower())
+    age = _AGE.fullmatch(known.get("maxfileage", "7d").strip().lower())
     return newest_ms - (int(int(age[1]) * _UNITS.get(age[2], 1)) if age else _WEEK_MS)
 
 
 def _list_not_read_again(
     evidence: Evidence, source: SourceEvidence, landing: LandingFolder, oldest_ms: int
 ) -> Iterator[RewrittenFile]:
-    """Rewritten files of committed batches, but those that are forgotten by now, and so new."""
+    """Yield the rewritten files of committed batches.
+
+    A file that the source has forgotten by now counts as new, and is read.
+    """
     entry = (
         evidence.offset_entries.get(evidence.batches.last_committed)
         if evidence.batches.last_committed is not None
         else None
     )
-    offsets = {one.source: one.offset for one in entry.sources} if entry else {}
+    offsets = {line.source: line.offset for line in entry.sources} if entry else {}
     offset = offsets.get(source.name)
     done = offset.get("logOffset") if isinstance(offset, Mapping) else None
-    for one in landing.rewritten:
-        forgotten = one.logged_ms < oldest_ms <= one.modified_ms
-        if isinstance(done, int) and one.log_offset <= done and not forgotten:
-            yield one
+    for file in landing.rewritten:
+        forgotten = file.logged_ms < oldest_ms <= file.modified_ms
+        if isinstance(done, int) and file.log_offset <= done and not forgotten:
+            yield file
 
 
 def _make_rewritten_finding(source: SourceEvidence, files: Sequence[RewrittenFile]) -> Finding:
     return Finding(
         code=Code.SOURCE_FILES_REWRITTEN,
         severity=Severity.UNDEFINED,
-        text=f"Source {source.name} has read {_format_count(files)} that changed since: what is"
-        f" new is"
-        " not read.",
+        text=f"A restart will not read what is new in {_format_count(files)}: source {source.name}"
+        f" had read {'it' if len(files) == 1 else 'them'} before the change.",
         clues=tuple(
             Clue(
-                file=one.path,
-                expected=f"of {_format_time(one.logged_ms)}, as it was when it was read",
-                found=f"of {_format_time(one.modified_ms)}",
+                file=file.path,
+                expected=f"modified {_format_time(file.logged_ms)}, as when it was read",
+                found=f"modified {_format_time(file.modified_ms)}",
             )
-            for one in files[:_MOST_TOLD]
+            for file in files[:_MOST_LISTED]
         ),
-        remedies=("put what is new into a file of another name",),
+        remedies=("write what is new to a file with a different name",),
     )
 
 
 def _find_old(
     source: SourceEvidence, landing: LandingFolder, options: _Options, oldest_ms: int
 ) -> Iterator[Finding | NotAssessed]:
-    old = [one for one in landing.unread if one.modified_ms < oldest_ms]
-    pattern = "" if isinstance(options, Unknown) else options.get("pathglobfilter", "")
-    if old and _HADOOP_ONLY & set(landing.pattern + pattern):
+    old = [file for file in landing.unread if file.modified_ms < oldest_ms]
+    name_pattern = "" if isinstance(options, Unknown) else options.get("pathglobfilter", "")
+    if old and _HADOOP_ONLY & set(landing.pattern + name_pattern):
         yield NotAssessed(
             question=f"whether source {source.name} would read the {len(old)} old files that have"
             " landed",
-            reason=f"`{landing.pattern}` is a pattern that only Hadoop knows",
+            reason=f"only Hadoop can match the pattern `{landing.pattern}`",
         )
         return
-    found = [one for one in old if _is_read(landing.pattern, pattern, one.path)]
-    if found:
-        yield _make_old_finding(source, found, options, oldest_ms)
+    skipped = [file for file in old if _is_read(landing.pattern, name_pattern, file.path)]
+    if skipped:
+        yield _make_old_finding(source, skipped, options, oldest_ms)
 
 
-def _is_read(reads: str, pattern: str, path: str) -> bool:
-    """Whether a file in a folder that is read is one that the source takes."""
+def _is_read(path_pattern: str, name_pattern: str, path: str) -> bool:
+    """Return whether the source takes this file, apart from its age."""
     folder, _, name = path.rpartition("/")
-    if pattern and not fnmatchcase(name, pattern):
+    if name_pattern and not fnmatchcase(name, name_pattern):
         return False
-    return not _GLOB & set(reads) or _matches(path, reads) or _matches(folder, reads)
+    is_plain = not _GLOB & set(path_pattern)
+    return is_plain or _matches(path, path_pattern) or _matches(folder, path_pattern)
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Name by name: no part of a pattern reaches across a slash."""
+    """Match name by name: no part of a pattern reaches across a slash."""
     names, patterns = path.split("/"), pattern.split("/")
     return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))
 
@@ -148,22 +151,22 @@ def _make_old_finding(
     source: SourceEvidence, files: Sequence[UnreadFile], options: _Options, oldest_ms: int
 ) -> Finding:
     sure = not isinstance(options, Unknown)
-    default = "" if sure else ", if `maxFileAge` is 7 days, which no run record tells"
+    default = "" if sure else ", if `maxFileAge` is 7 days, which no run record shows"
+    are = "is" if len(files) == 1 else "are"
     return Finding(
         code=Code.SOURCE_FILES_TOO_OLD,
         severity=Severity.LOSES if sure else Severity.UNDEFINED,
-        text=f"Source {source.name} never reads {_format_count(files)} in its landing folder:"
-        f" too old"
-        f"{default}.",
+        text=f"Source {source.name} will never read {_format_count(files)} in its landing folder"
+        f" that {are} too old{default}.",
         clues=tuple(
             Clue(
-                file=one.path,
-                expected=f"of {_format_time(oldest_ms)} or later",
-                found=f"of {_format_time(one.modified_ms)}",
+                file=file.path,
+                expected=f"modified {_format_time(oldest_ms)} or later",
+                found=f"modified {_format_time(file.modified_ms)}",
             )
-            for one in sorted(files, key=lambda one: one.path)[:_MOST_TOLD]
+            for file in sorted(files, key=lambda file: file.path)[:_MOST_LISTED]
         ),
-        remedies=("`touch` the files: they are new then, and are read",),
+        remedies=("`touch` the files: the source then reads them as new files",),
     )
 
 

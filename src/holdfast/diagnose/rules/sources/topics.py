@@ -1,12 +1,13 @@
-"""Stage 3: does Kafka still have the offsets to read?
+"""Does Kafka still have the offsets to read?
 
-Of a batch that runs again no cluster has to be asked: partitions that it begins in and does not end
-in were gone when it was planned, and one that ends before it begins had been made anew.
+For a batch that runs again the range itself is enough, without a cluster: partitions with a start
+but no end were gone when the batch was planned, and a partition that ends before it begins had been
+created again.
 
-The ids of cluster and topics come first, where a run record tells those that were read: of another
-cluster, or of a topic that was made anew, no offset says anything. Of the rest first ≤ position ≤
-next is as it should be. A position below `first` has expired; one above `next` belongs to a topic
-that was deleted and made anew.
+If a run record has the ids of the cluster and the topics, they are compared first: in a different
+cluster, or in a topic that was created again, no offset means anything. Otherwise
+first ≤ position ≤ next must hold. A position below `first` has expired. A position above `next`
+belongs to a topic that was deleted and created again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,100 +26,109 @@ from holdfast.predict import kafka_ranges
 if TYPE_CHECKING:
     from holdfast.model.restart import SourceRange
 
-_MOST_TOLD = 5
-_SHORT = "it was deleted and made anew, or is another cluster's"
+_MOST_LISTED = 5
+_SHORT = "The topic was deleted and created again, or belongs to a different cluster"
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Each source that is Kafka, where a cluster was named to be asked."""
-    sources = [one for one in seen.evidence.sources if isinstance(one.offset, KafkaOffset)]
-    cluster = seen.surroundings.kafka
-    for source in sources:
-        yield from _find_in_range(seen, source)
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield what is wrong with each Kafka source, by its range and by the cluster."""
+    cluster = given.surroundings.kafka
+    for source in given.evidence.sources:
+        if not isinstance(source.offset, KafkaOffset):
+            continue
+        yield from _find_in_range(given, source)
         if isinstance(cluster, Unknown):
             yield _make_not_assessed(source, cluster.reason)
         else:
-            yield from _compare_source(seen, source, cluster)
+            yield from _compare_source(given, source, cluster)
 
 
 def _compare_source(
-    seen: RuleInput, source: SourceEvidence, cluster: KafkaCluster
+    given: RuleInput, source: SourceEvidence, cluster: KafkaCluster
 ) -> Iterator[Finding | NotAssessed]:
-    was, now = _read_recorded(seen, source), cluster.identity
+    was, now = _read_recorded(given, source), cluster.identity
     begun = kafka_identity.list_begun_topics(source)
-    anew: list[str] = []
+    recreated: list[str] = []
     if isinstance(was, Unknown) or isinstance(now, Unknown):
         if begun:
-            told = [one.reason for one in (was, now) if isinstance(one, Unknown)]
+            reasons = [identity.reason for identity in (was, now) if isinstance(identity, Unknown)]
             yield NotAssessed(
                 question=f"whether the topics of source {source.name} are those that it has read",
-                reason=told[0],
+                reason=reasons[0],
             )
-    elif was.cluster != now.cluster and now.cluster in _list_clusters(seen):
+    elif was.cluster != now.cluster and now.cluster in _list_clusters(given):
         yield _make_not_assessed(source, f"`{cluster.servers}` is the cluster of another source")
         return
     elif begun and was.cluster != now.cluster:
         yield _make_cluster_finding(
-            seen, source, was.cluster, f"{now.cluster} at {cluster.servers}"
+            given, source, was.cluster, f"{now.cluster} at {cluster.servers}"
         )
         return
     else:
         ids = kafka_identity.find_recreated(was, now)
-        anew = [name for name in ids if name in begun]
-        if anew:
-            yield _make_recreated_finding(source, {name: ids[name] for name in anew})
-    yield from _compare_offsets(seen, source, cluster, anew)
+        recreated = [name for name in ids if name in begun]
+        if recreated:
+            yield _make_recreated_finding(source, {name: ids[name] for name in recreated})
+    yield from _compare_offsets(given, source, cluster, recreated)
 
 
-def _find_in_range(seen: RuleInput, source: SourceEvidence) -> Iterator[Finding]:
-    """What Spark finds wrong with the range of a batch before it reads it."""
-    restart = seen.restart
-    own = next((one for one in restart.ranges if one.source == source.name), None)
+def _find_in_range(given: RuleInput, source: SourceEvidence) -> Iterator[Finding]:
+    """Yield what Spark rejects in the range of a batch before it reads the batch."""
+    restart = given.restart
+    own = next((item for item in restart.ranges if item.source == source.name), None)
     if not restart.rerun or own is None or isinstance(own.consumed, Unknown):
         return
     entry, batch = f"offsets/{restart.batch}", restart.batch
-    known = kafka_ranges.fails_on_loss(seen.evidence, source.name)
-    stops = (
-        f"A start goes on at batch {batch} without an error, because `failOnDataLoss` is `false`"
-        if known is False
-        else f"Every start stops at batch {batch}"
+    effect = (
+        f"A restart will continue at batch {batch} without an error, because `failOnDataLoss` is"
+        " `false`"
+        if kafka_ranges.fails_on_loss(given.evidence, source.name) is False
+        else f"Every restart will fail at batch {batch}"
     )
     gone = kafka_ranges.list_changed(own, Movement.VANISHED)
     if gone:
         where = kafka_ranges.name_partitions(gone)
-        new = [one.partition for one in kafka_ranges.list_changed(own, Movement.APPEARED)]
-        other = f" or the query read topic {kafka_ranges.name_topics(new)} instead" if new else ""
+        new = [item.partition for item in kafka_ranges.list_changed(own, Movement.APPEARED)]
+        other = f", or the query read topic {kafka_ranges.name_topics(new)} instead" if new else ""
         yield _make_finding(
             Code.KAFKA_PARTITION_GONE,
             Severity.LOSES,
-            f"{stops}: it begins in {where}, source {source.name}, and has no end there. When the"
-            f" batch was planned, these were gone{other}.",
-            [Clue(file=entry, expected=f"an offset of {o.partition}", found="none") for o in gone],
-            *_list_cures(seen, source, gone, "if topic {} is still to be read"),
+            f"{effect}: the batch begins in {where}, source {source.name}, and has no end there."
+            f" When the batch was planned, these partitions were gone{other}.",
+            [
+                Clue(file=entry, expected=f"an offset of {item.partition}", found="none")
+                for item in gone
+            ],
+            *_list_remedies(given, source, gone, "if topic {} is still to be read"),
         )
     back = kafka_ranges.list_changed(own, Movement.WENT_BACK)
     if back:
         where = kafka_ranges.name_partitions(back)
+        condition = "if topic {} was not created again and the offset is wrong"
         yield _make_finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"{stops}: it ends before it begins in {where}, source {source.name}. The topic was"
-            " deleted and created again before the batch was planned, or an offset was edited.",
+            f"{effect}: the batch ends before it begins in {where}, source {source.name}. The topic"
+            " was deleted and created again before the batch was planned, or an offset was edited.",
             [
-                Clue(file=entry, expected=f"{o.start} or later in {o.partition}", found=o.end)
-                for o in back
+                Clue(
+                    file=entry,
+                    expected=f"{item.start} or later in {item.partition}",
+                    found=item.end,
+                )
+                for item in back
             ],
-            *_list_cures(seen, source, back, "if topic {} is the old one, and the offset wrong"),
+            *_list_remedies(given, source, back, condition),
         )
 
 
-def _list_cures(
-    seen: RuleInput, source: SourceEvidence, lost: Sequence[PartitionChange], condition: str
+def _list_remedies(
+    given: RuleInput, source: SourceEvidence, lost: Sequence[PartitionChange], condition: str
 ) -> Iterator[str]:
-    """Return what can be done about a range that Spark refuses."""
-    batches = seen.evidence.batches
+    """Yield what can be done about a range that Spark rejects."""
+    batches = given.evidence.batches
     planned = batches.last_planned
-    topics = kafka_ranges.name_topics([one.partition for one in lost])
+    topics = kafka_ranges.name_topics([change.partition for change in lost])
     if planned and batches.last_committed == planned - 1:
         yield (
             f"{condition.format(topics)}, and the sink has no rows of batch {planned}:"
@@ -132,28 +142,28 @@ def _list_cures(
     )
 
 
-def _read_recorded(seen: RuleInput, source: SourceEvidence) -> KafkaIdentity | Unknown:
-    """What the query read from when it last ran."""
-    plan = seen.evidence.plan
+def _read_recorded(given: RuleInput, source: SourceEvidence) -> KafkaIdentity | Unknown:
+    """Return the cluster and topics that the source read in the last run."""
+    plan = given.evidence.plan
     if isinstance(plan, Unknown):
         return plan
-    known = plan.value.by_name.get(source.name)
-    return NOT_IDENTIFIED if known is None else known.identity
+    recorded = plan.value.by_name.get(source.name)
+    return NOT_IDENTIFIED if recorded is None else recorded.identity
 
 
-def _explain_short_topic(seen: RuleInput, source: SourceEvidence) -> str:
-    """How a topic that has no other id, or none that is known, can be too short."""
-    cluster = seen.surroundings.kafka
+def _explain_short_topic(given: RuleInput, source: SourceEvidence) -> str:
+    """Return why a topic can be too short although no changed id was found."""
+    cluster = given.surroundings.kafka
     if isinstance(cluster, Unknown) or isinstance(cluster.identity, Unknown):
         return _SHORT
-    same = isinstance(_read_recorded(seen, source), KafkaIdentity)
-    return "it is the same topic by its id, and has lost its last records" if same else _SHORT
+    is_same = isinstance(_read_recorded(given, source), KafkaIdentity)
+    return "It is the same topic by its id, and has lost its last records" if is_same else _SHORT
 
 
-def _list_clusters(seen: RuleInput) -> set[str]:
-    """Every cluster that the query read from."""
-    told = [_read_recorded(seen, one) for one in seen.evidence.sources]
-    return {one.cluster for one in told if isinstance(one, KafkaIdentity)}
+def _list_clusters(given: RuleInput) -> set[str]:
+    """Return every cluster that the query read from."""
+    identities = [_read_recorded(given, source) for source in given.evidence.sources]
+    return {known.cluster for known in identities if isinstance(known, KafkaIdentity)}
 
 
 def _make_not_assessed(source: SourceEvidence, reason: str) -> NotAssessed:
@@ -161,13 +171,14 @@ def _make_not_assessed(source: SourceEvidence, reason: str) -> NotAssessed:
     return NotAssessed(question=question, reason=reason)
 
 
-def _make_cluster_finding(seen: RuleInput, source: SourceEvidence, was: str, now: str) -> Finding:
-    plan = seen.evidence.plan
+def _make_cluster_finding(given: RuleInput, source: SourceEvidence, was: str, now: str) -> Finding:
+    plan = given.evidence.plan
     return Finding(
         code=Code.KAFKA_CLUSTER_CHANGED,
         severity=Severity.LOSES,
-        text=f"This is another Kafka cluster than source {source.name} has read from: its offsets"
-        " count other records here, and Spark does not notice.",
+        text="A restart will read the wrong records, and Spark will not notice: this is not the"
+        f" Kafka cluster that source {source.name} has read from, and the offsets count different"
+        " records here.",
         clues=(
             Clue(
                 file=plan.read_from[0] if isinstance(plan, Known) else "",
@@ -187,49 +198,56 @@ def _make_recreated_finding(source: SourceEvidence, ids: Mapping[str, tuple[str,
     return Finding(
         code=Code.KAFKA_TOPIC_RECREATED,
         severity=Severity.LOSES,
-        text=f"A topic of source {source.name} was deleted and made anew: Spark goes on at the old"
-        " offset, and never reads what the new one holds before it.",
-        clues=tuple(clues[:_MOST_TOLD]),
+        text="A restart will continue at the old offset and never read the new records before it: a"
+        f" topic of source {source.name} was deleted and created again.",
+        clues=tuple(clues[:_MOST_LISTED]),
         remedies=kafka_identity.TOPIC_REMEDIES,
     )
 
 
 def _compare_offsets(
-    seen: RuleInput, source: SourceEvidence, cluster: KafkaCluster, anew: Collection[str]
+    given: RuleInput, source: SourceEvidence, cluster: KafkaCluster, recreated: Collection[str]
 ) -> Iterator[Finding]:
-    """Whether the cluster has what is to be read, of topics that are still the same."""
+    """Check whether the cluster has the offsets to read, in topics that are still the same."""
     positions = {
-        one: at for one, at in _read_positions(seen, source).items() if one.topic not in anew
+        partition: offset
+        for partition, offset in _read_positions(given, source).items()
+        if partition.topic not in recreated
     }
-    gone = [one for one in positions if one not in cluster.first]
+    gone = [partition for partition in positions if partition not in cluster.first]
     expired = {
-        one: position
-        for one, position in positions.items()
-        if one in cluster.first and position < cluster.first[one]
+        partition: offset
+        for partition, offset in positions.items()
+        if partition in cluster.first and offset < cluster.first[partition]
     }
     beyond = {
-        one: position
-        for one, position in positions.items()
-        if one in cluster.next and position > cluster.next[one]
+        partition: offset
+        for partition, offset in positions.items()
+        if partition in cluster.next and offset > cluster.next[partition]
     }
     if expired:
         yield _make_finding(
             Code.KAFKA_OFFSETS_EXPIRED,
             Severity.LOSES,
-            f"Kafka has deleted records that source {source.name} has yet to read.",
+            f"A restart cannot read every record of source {source.name}: Kafka has deleted records"
+            " that the query has yet to read.",
             [
-                _make_start_clue(one, f"offset {at}", cluster.first[one])
-                for one, at in expired.items()
+                _make_clue(partition, offset, f"offsets from {cluster.first[partition]} on")
+                for partition, offset in expired.items()
             ],
-            "with `failOnDataLoss` the query stops; without it, it goes on without those records",
+            "set `failOnDataLoss` to `false` to continue without those records; otherwise the query"
+            " stops",
         )
     if beyond:
         yield _make_finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"A topic of source {source.name} ends before the offsets that were read:"
-            f" {_explain_short_topic(seen, source)}.",
-            [_make_end_clue(one, f"offset {at}", cluster.next[one]) for one, at in beyond.items()],
+            f"A restart cannot continue where the query stopped: a topic of source {source.name}"
+            f" ends before the offsets that were read. {_explain_short_topic(given, source)}.",
+            [
+                _make_clue(partition, offset, f"offsets up to {cluster.next[partition]}")
+                for partition, offset in beyond.items()
+            ],
             "point the query at the right cluster; or, if the topic was deleted and created again,"
             f" {advice.NEW_NAME}",
         )
@@ -237,20 +255,21 @@ def _compare_offsets(
         yield _make_finding(
             Code.KAFKA_PARTITION_GONE,
             Severity.LOSES,
-            f"Partitions of source {source.name} are not in the cluster.",
+            f"A restart cannot read every partition of source {source.name}: the cluster does not"
+            " have all of them.",
             [
-                Clue(file=f"{one.topic}-{one.partition}", expected="a partition", found="none")
-                for one in gone
+                Clue(file=_name_partition(partition), expected="a partition", found="none")
+                for partition in gone
             ],
-            "point the query at the right cluster, or make the topic anew with its partitions",
+            "point the query at the right cluster, or create the topic again with its partitions",
         )
 
 
-def _read_positions(seen: RuleInput, source: SourceEvidence) -> dict[TopicPartition, int]:
-    """From where the batch to come reads: the start of its range."""
-    ranges = {one.source: one for one in seen.restart.ranges}
-    found: SourceRange | None = ranges.get(source.name)
-    start = found.start if found is not None else source.raw
+def _read_positions(given: RuleInput, source: SourceEvidence) -> dict[TopicPartition, int]:
+    """Return where the next batch begins to read."""
+    ranges = {item.source: item for item in given.restart.ranges}
+    own: SourceRange | None = ranges.get(source.name)
+    start = own.start if own is not None else source.raw
     if not isinstance(start, dict):
         return {}
     return {
@@ -262,16 +281,12 @@ def _read_positions(seen: RuleInput, source: SourceEvidence) -> dict[TopicPartit
     }
 
 
-def _make_start_clue(one: TopicPartition, expected: str, first: int) -> Clue:
-    return Clue(
-        file=f"{one.topic}-{one.partition}", expected=expected, found=f"offsets from {first} on"
-    )
+def _name_partition(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
-def _make_end_clue(one: TopicPartition, expected: str, end: int) -> Clue:
-    return Clue(
-        file=f"{one.topic}-{one.partition}", expected=expected, found=f"offsets up to {end}"
-    )
+def _make_clue(partition: TopicPartition, offset: int, found: str) -> Clue:
+    return Clue(file=_name_partition(partition), expected=f"offset {offset}", found=found)
 
 
 def _make_finding(
@@ -281,6 +296,6 @@ def _make_finding(
         code=code,
         severity=severity,
         text=text,
-        clues=tuple(clues[:_MOST_TOLD]),
+        clues=tuple(clues[:_MOST_LISTED]),
         remedies=remedies,
     )

@@ -1,7 +1,7 @@
-"""Stage 3: did a partition go back between two committed batches?
+"""Did a partition go back between two committed batches?
 
-Spark goes on from the lower offset without a word. A range that is still to run is asked about by
-the rule of its source.
+Spark continues from the lower offset without an error. Ranges that are still to run are checked by
+the rules of their sources.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from holdfast.model.ids import BatchId
 from holdfast.model.offsets import OffsetEntry
 from holdfast.model.source_offset import KafkaOffset, TopicPartition
 
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 
 
 class _BackwardStep(NamedTuple):
@@ -26,13 +26,13 @@ class _BackwardStep(NamedTuple):
     after: int
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Offsets of Kafka that are lower than one batch before."""
-    if seen.restart.starting.continuous:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield a finding if Kafka offsets are lower than one batch before."""
+    if given.restart.starting.continuous:
         return
-    steps = [*_find_steps(seen.evidence)]
+    steps = [*_find_steps(given.evidence)]
     if steps:
-        yield _make_finding(steps, seen.evidence)
+        yield _make_finding(steps, given.evidence)
 
 
 def _find_steps(evidence: Evidence) -> Iterator[_BackwardStep]:
@@ -51,37 +51,43 @@ def _read_partitions(entry: OffsetEntry) -> dict[tuple[str, TopicPartition], int
     return {
         (source.source, partition): offset
         for source in entry.sources
-        if isinstance(read := source_offset.decode(source.offset), KafkaOffset)
-        for partition, offset in read.partitions.items()
+        if isinstance(decoded := source_offset.decode(source.offset), KafkaOffset)
+        for partition, offset in decoded.partitions.items()
     }
 
 
 def _make_finding(steps: list[_BackwardStep], evidence: Evidence) -> Finding:
     first = steps[0]
-    last = first.batch == evidence.batches.last_planned
-    read = f"the records from {first.after} to {first.before} of {_name_partition(first.partition)}"
-    effect = f"A start reads {read} a second time" if last else f"Spark has read {read} twice"
+    is_last = first.batch == evidence.batches.last_planned
+    records = (
+        f"the records from {first.after} to {first.before} of {_name_partition(first.partition)}"
+    )
+    effect = (
+        f"A restart will read {records} a second time"
+        if is_last
+        else f"Spark has read {records} twice"
+    )
     return Finding(
         code=Code.SOURCE_WENT_BACK,
-        severity=Severity.UNDEFINED if last else Severity.NOTE,
-        text=f"{effect}, or other records with the same offsets: the offset went back in batch"
+        severity=Severity.UNDEFINED if is_last else Severity.NOTE,
+        text=f"{effect}, or different records with the same offsets: the offset went back in batch"
         f" {first.batch}. The topic was deleted and created again, or somebody edited the entry.",
         clues=tuple(
             Clue(
-                file=f"offsets/{one.batch}",
-                expected=f"{one.before} or later in {_name_partition(one.partition)}",
-                found=str(one.after),
+                file=f"offsets/{step.batch}",
+                expected=f"{step.before} or later in {_name_partition(step.partition)}",
+                found=str(step.after),
             )
-            for one in steps[:_MOST_TOLD]
+            for step in steps[:_MOST_LISTED]
         ),
         remedies=(
-            "if the topic was created again, start it: the records are new",
+            "if the topic was created again, start the query: the records are new",
             (
                 f"if not, restore `offsets/{first.batch}` from a copy of the checkpoint, or expect"
                 " these records twice in a sink that cannot tell them apart"
             ),
         )
-        if last
+        if is_last
         else (),
     )
 

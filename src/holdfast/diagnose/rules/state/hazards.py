@@ -1,6 +1,6 @@
-"""Stage 3: does a known bug of this Spark threaten the state?
+"""Does a known bug of this Spark threaten the state?
 
-Each rule names the preconditions that Spark's own tracker gives, and what avoids the bug.
+Each rule names the preconditions from Spark's own issue tracker, and what avoids the bug.
 """
 
 from collections.abc import Iterator
@@ -10,38 +10,38 @@ from holdfast.model.fact import Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.model.spark_version import SparkVersion
 
-_V4_1, _FIXED = SparkVersion(4, 1), SparkVersion(4, 2)
+_V4_1, _FIXED_IN = SparkVersion(4, 1), SparkVersion(4, 2)
 _CHANGELOGS_SINCE = SparkVersion(3, 5)
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Checksums of state files that have no names of their own, and snapshots that come late."""
-    if seen.evidence.operators:
-        yield from _find_checksum_hazard(seen)
-        yield from _find_snapshot_hazard(seen)
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield the bugs that can hit this state: mixed-up checksums, and late snapshots."""
+    if given.evidence.operators:
+        yield from _find_checksum_hazard(given)
+        yield from _find_snapshot_hazard(given)
 
 
-def _find_checksum_hazard(seen: RuleInput) -> Iterator[Finding]:
-    """SPARK-56461: a batch that is tried again writes a file and its checksum in two steps.
+def _find_checksum_hazard(given: RuleInput) -> Iterator[Finding]:
+    """Yield SPARK-56461: a retried batch writes a file and its checksum in two steps.
 
-    The files of both tries have the same name in checkpoint format 1, so that an old file can end
-    up beside a new checksum.
+    In checkpoint format 1 the files of both attempts have the same name, so an old file can end up
+    beside a new checksum.
     """
-    evidence, batch = seen.evidence, seen.restart.batch
-    stores = [one for operator in evidence.operators for one in operator.stores]
-    if seen.restart.starting.spark != _V4_1 or any(one.unique_ids for one in stores):
+    evidence, batch = given.evidence, given.restart.batch
+    stores = [store for operator in evidence.operators for store in operator.stores]
+    if given.restart.starting.spark != _V4_1 or any(store.unique_ids for store in stores):
         return
     if FileKind.SPARK_CHECKSUM not in evidence.files:
         return
-    again = (
-        seen.restart.rerun
+    writes_again = (
+        given.restart.rerun
         and not isinstance(batch, Unknown)
-        and any(one.latest_version > batch for one in stores)
+        and any(store.latest_version > batch for store in stores)
     )
     when = (
         f"Batch {batch} runs again over state files that it has written before, and"
-        if again
-        else "When a batch is tried again over state files that it has written before,"
+        if writes_again
+        else "When a batch runs again over state files that it has written before,"
     )
     count = evidence.files[FileKind.SPARK_CHECKSUM].count
     yield Finding(
@@ -58,30 +58,31 @@ def _find_checksum_hazard(seen: RuleInput) -> Iterator[Finding]:
         ),
         remedies=(
             (
-                "start it with `spark.sql.streaming.checkpoint.fileChecksum.enabled=false`: Spark"
-                " then neither writes nor checks these checksums"
+                "start the query with `spark.sql.streaming.checkpoint.fileChecksum.enabled=false`:"
+                " Spark then neither writes nor checks these checksums"
             ),
             "or use Spark 4.2 or later, which does not check them in checkpoint format 1",
         ),
     )
 
 
-def _find_snapshot_hazard(seen: RuleInput) -> Iterator[Finding]:
-    """SPARK-55892: with a changelog, maintenance uploads snapshots some time after their batch.
+def _find_snapshot_hazard(given: RuleInput) -> Iterator[Finding]:
+    """Yield SPARK-55892: with a changelog, maintenance uploads snapshots after their batch.
 
-    By then another executor may have deleted the files of older snapshots that they reuse.
+    By then another executor may have deleted files of older snapshots that they reuse.
     """
-    files = seen.evidence.files
+    files = given.evidence.files
     if not {FileKind.STATE_CHANGELOG, FileKind.STATE_ZIP, FileKind.STATE_SST} <= files.keys():
         return
-    if not _CHANGELOGS_SINCE <= seen.restart.starting.spark < _FIXED:
+    spark = given.restart.starting.spark
+    if not _CHANGELOGS_SINCE <= spark < _FIXED_IN:
         return
     yield Finding(
         code=Code.STATE_SNAPSHOT_HAZARD,
         severity=Severity.NOTE,
-        text="A snapshot that maintenance uploads late can name files that another executor has"
-        f" deleted, and the state can then not be loaded: Spark {seen.restart.starting.spark} does"
-        " not check that (SPARK-55892, fixed in Spark 4.2).",
+        text="A later start may be unable to load the state: a snapshot that maintenance uploads"
+        f" late can name files that another executor has deleted, and Spark {spark} does not check"
+        " for this (SPARK-55892, fixed in Spark 4.2).",
         clues=(
             Clue(
                 file="state",
@@ -92,7 +93,7 @@ def _find_snapshot_hazard(seen: RuleInput) -> Iterator[Finding]:
         remedies=(
             "use Spark 4.2 or later",
             (
-                "or start it with"
+                "or start the query with"
                 " `spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled=false`,"
                 " which uploads a snapshot with every batch and takes more time"
             ),

@@ -1,10 +1,10 @@
-"""Stage 3: was state written after its batch was committed?
+"""Was state written after its batch was committed?
 
     state/0/3/8.delta     at 12:00:01, by the task
     commits/7             at 12:00:02, by the driver, after all tasks
     state/0/3/8.delta     at 12:01:30: by a task that had been given up, over the first
 
-Only times tell, so they must be those of Spark: in a copy they are when it was made.
+Only file times show this, so they must be Spark's: the files of a copy have the time of the copy.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, 
 from holdfast.model.ids import BatchId
 from holdfast.model.state import StoreEvidence
 
-# The times may come from two clocks, and an object store knows no milliseconds.
+# The times may come from two clocks, and an object store has no milliseconds.
 _SLACK_MS = 5_000
-_MOST_TOLD = 5
-_QUESTION = "whether state was written over after its commit"
+_MOST_LISTED = 5
+_QUESTION = "whether state was overwritten after its commit"
 
 
 class _LateChange(NamedTuple):
@@ -30,42 +30,42 @@ class _LateChange(NamedTuple):
     after_ms: int
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """The newest changes that a start replays, beside the commits of their batches."""
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Compare the times of the newest changes with the commits of their batches."""
     stores = [
         (operator.operator, store)
-        for operator in seen.evidence.operators
+        for operator in given.evidence.operators
         for store in operator.stores
         if store.written_ms
     ]
     if not stores:
         return
-    committed = _read_commit_times(seen.evidence)
+    committed = _read_commit_times(given.evidence)
     if isinstance(committed, Unknown):
         yield NotAssessed(question=_QUESTION, reason=committed.reason)
         return
-    late = [_find_late(operator, store, committed) for operator, store in stores]
-    if any(len(versions) > 1 for versions in late):
+    late_by_store = [_find_late(operator, store, committed) for operator, store in stores]
+    if any(len(changes) > 1 for changes in late_by_store):
         # A task writes one version of a partition; a folder that was put back has many.
-        reason = "the files of the state are younger than their commits, as those of a copy are"
+        reason = "the state files are younger than their commits, as those of a copy are"
         yield NotAssessed(question=_QUESTION, reason=reason)
         return
-    found = [one for versions in late for one in versions]
-    if found:
-        yield _make_finding(found)
+    late = [change for changes in late_by_store for change in changes]
+    if late:
+        yield _make_finding(late)
 
 
 def _read_commit_times(evidence: Evidence) -> Mapping[int, int] | Unknown:
-    """When each version was committed, where the times can be trusted."""
-    known: dict[BatchId, TimelineBatch] = {one.batch: one for one in evidence.timeline}
+    """Return when each version was committed, if the times can be trusted."""
+    timeline: dict[BatchId, TimelineBatch] = {line.batch: line for line in evidence.timeline}
     times: dict[int, int] = {}
     followed = False
-    for batch, one in known.items():
-        if isinstance(one.committed_ms, Unknown) or isinstance(one.planned_ms, Unknown):
+    for batch, line in timeline.items():
+        if isinstance(line.committed_ms, Unknown) or isinstance(line.planned_ms, Unknown):
             continue
-        followed = followed or BatchId(batch + 1) in known
-        if one.planned_ms <= one.committed_ms:  # or the clock was set back in between
-            times[batch + 1] = one.committed_ms
+        followed = followed or BatchId(batch + 1) in timeline
+        if line.planned_ms <= line.committed_ms:  # or the clock was set back in between
+            times[batch + 1] = line.committed_ms
     if not followed:
         return Unknown(reason="the times of the files may be those of a copy")
     return times
@@ -74,7 +74,7 @@ def _read_commit_times(evidence: Evidence) -> Mapping[int, int] | Unknown:
 def _find_late(
     operator: int, store: StoreEvidence, committed: Mapping[int, int]
 ) -> list[_LateChange]:
-    """What is replayed, after the last snapshot, and came after its commit."""
+    """Return the changes after the last snapshot that are younger than their commit."""
     snapshot = max((span.last for span in store.snapshots), default=0)
     folder = f"state/{operator}/{store.partition}"
     folder = folder if store.store == "default" else f"{folder}/{store.store}"
@@ -86,21 +86,22 @@ def _find_late(
 
 
 def _make_finding(late: list[_LateChange]) -> Finding:
+    count = "1 state file was" if len(late) == 1 else f"{len(late):,} state files were"
     return Finding(
         code=Code.STATE_REWRITTEN,
         severity=Severity.UNDEFINED,
-        text=f"{len(late):,} files of the state were written after their batches were committed:"
-        " another task may have written over them.",
+        text=f"The state may be wrong: {count} written after the commit of the batch, so another"
+        " task may have overwritten the first version.",
         clues=tuple(
             Clue(
-                file=one.file,
-                expected=f"version {one.version} before `commits/{one.version - 1}`",
-                found=f"{one.after_ms / 1000:,.0f} s after it",
+                file=change.file,
+                expected=f"version {change.version} before `commits/{change.version - 1}`",
+                found=f"{change.after_ms / 1000:,.0f} s after it",
             )
-            for one in late[:_MOST_TOLD]
+            for change in late[:_MOST_LISTED]
         ),
         remedies=(
-            "compare the result of the query with its source before it is started",
+            "compare the result of the query with its source before you start it",
             "restore the folder `state` from a copy of the checkpoint",
         ),
     )

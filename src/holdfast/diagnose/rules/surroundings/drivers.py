@@ -1,4 +1,4 @@
-"""Stage 3: is somebody running this query?"""
+"""Is a driver running this query?"""
 
 import itertools
 from collections.abc import Iterator
@@ -8,55 +8,56 @@ from holdfast.model.fact import Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """A lease that is held, a lease of a driver that died, and runs that overlap."""
-    yield from _find_lease(seen)
-    yield from _find_overlaps(seen)
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield a lease that is held, a lease that a dead driver left, and runs that overlap."""
+    yield from _find_lease(given)
+    yield from _find_overlaps(given)
 
 
-def _find_lease(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    lease, now = seen.evidence.lease, seen.evidence.observed_ms
+def _find_lease(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    lease, now_ms = given.evidence.lease, given.evidence.observed_ms
     if lease is None:
         yield NotAssessed(
-            question="whether a driver runs this query now",
-            reason="only a lease of holdfast tells, and there is none beside the checkpoint",
+            question="whether a driver is running this query now",
+            reason="only a lease of holdfast shows this, and there is none beside the checkpoint",
         )
         return
     if lease.released:
         return
-    age = max(0, now - lease.heartbeat_ms) // 1000
-    who = f"process {lease.holder.pid} on `{lease.holder.host}`"
-    held = seen.evidence.driver_runs
+    age = max(0, now_ms - lease.heartbeat_ms) // 1000
+    driver = f"process {lease.holder.pid} on `{lease.holder.host}`"
+    running = given.evidence.driver_runs
     yield Finding(
-        code=Code.DRIVER_RUNNING if held else Code.LEASE_STALE,
-        severity=Severity.UNDEFINED if held else Severity.NOTE,
-        text=f"A driver runs this query: {who}. A second one would fight with it."
-        if held
-        else f"Nobody runs this query: {who} ended without releasing its lease."
-        if seen.evidence.driver_died
-        else f"The last driver, {who}, ended without giving up its lease.",
+        code=Code.DRIVER_RUNNING if running else Code.LEASE_STALE,
+        severity=Severity.UNDEFINED if running else Severity.NOTE,
+        text=f"A second driver would conflict with the one that is running this query: {driver}."
+        if running
+        else f"No driver is running this query: {driver} ended without releasing its lease."
+        if given.evidence.driver_died
+        else f"The last driver, {driver}, ended without releasing its lease.",
         clues=(
             Clue(
                 file=f".holdfast/{lease.job}/lease",
-                expected="a lease that was given up",
-                found=f"epoch {lease.epoch}, last heard of {age:,} s ago",
+                expected="a released lease",
+                found=f"epoch {lease.epoch}, last heartbeat {age:,} s ago",
             ),
         ),
-        remedies=("stop that driver first",) if held else (),
+        remedies=("stop that driver first",) if running else (),
     )
 
 
-def _find_overlaps(seen: RuleInput) -> Iterator[Finding]:
-    history = seen.evidence.restart_history
+def _find_overlaps(given: RuleInput) -> Iterator[Finding]:
+    history = given.evidence.restart_history
     if not isinstance(history, Known):
         return
-    told = [one for one in history.value if one.sign is RestartSign.RECORDED]
-    for earlier, later in itertools.pairwise(told):
+    recorded = [start for start in history.value if start.sign is RestartSign.RECORDED]
+    for earlier, later in itertools.pairwise(recorded):
         if _do_overlap(earlier, later):
             yield Finding(
                 code=Code.TWO_DRIVERS,
                 severity=Severity.UNDEFINED,
-                text="Two runs of this query overlap: two drivers have worked on one checkpoint.",
+                text="Rows may be missing or written twice: two runs of this query overlap, so two"
+                " drivers have worked on one checkpoint.",
                 clues=(
                     Clue(
                         file=earlier.read_from,
@@ -64,7 +65,7 @@ def _find_overlaps(seen: RuleInput) -> Iterator[Finding]:
                         found="a later end",
                     ),
                 ),
-                remedies=("look whether both are still alive, and stop one",),
+                remedies=("check whether both are still running, and stop one",),
             )
 
 

@@ -1,4 +1,4 @@
-"""Stage 3: does something grow without bound?"""
+"""Does something grow without bound?"""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ _LARGE_LOG = 100 << 20
 _MANY_ENTRIES = 1000
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Rows of state changes without a snapshot, large source logs, logs that are not purged."""
-    for operator in seen.evidence.operators:
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield many state changes without a snapshot, large source logs, and logs never purged."""
+    for operator in given.evidence.operators:
         yield from _find_long_chain(operator)
-    yield from _find_large_log(seen)
+    yield from _find_large_log(given)
     for log, spans in (
-        ("offsets", seen.evidence.batches.offset_spans),
-        ("commits", seen.evidence.batches.commit_spans),
+        ("offsets", given.evidence.batches.offset_spans),
+        ("commits", given.evidence.batches.commit_spans),
     ):
         count = sum(span.last - span.first + 1 for span in spans)
         if count > _MANY_ENTRIES:
@@ -34,8 +34,8 @@ def _find_long_chain(operator: OperatorEvidence) -> Iterator[Finding]:
             yield Finding(
                 code=Code.STATE_CHAIN_LONG,
                 severity=Severity.SLOW,
-                text=f"Operator {operator.operator} replays {length:,} changes of its state at"
-                " every start: no snapshot was written since.",
+                text=f"Every start is slow, because operator {operator.operator} replays"
+                f" {length:,} changes of its state: no snapshot has been written since.",
                 clues=(
                     Clue(
                         file=f"state/{operator.operator}/{store.partition}",
@@ -46,22 +46,23 @@ def _find_long_chain(operator: OperatorEvidence) -> Iterator[Finding]:
                 remedies=(
                     (
                         "let a run last longer than `spark.sql.streaming.stateStore."
-                        "maintenanceInterval` (60 s), or make that shorter"
+                        "maintenanceInterval` (60 s), or shorten the interval"
                     ),
                 ),
             )
             return
 
 
-def _find_large_log(seen: RuleInput) -> Iterator[Finding]:
+def _find_large_log(given: RuleInput) -> Iterator[Finding]:
+    files = given.evidence.files
     kinds = (FileKind.SOURCE_LOG, FileKind.SOURCE_COMPACT)
-    size = sum(seen.evidence.files[kind].bytes for kind in kinds if kind in seen.evidence.files)
+    size = sum(files[kind].bytes for kind in kinds if kind in files)
     if size > _LARGE_LOG:
         yield Finding(
             code=Code.SOURCE_LOG_LARGE,
             severity=Severity.SLOW,
-            text="The logs of file sources name every file ever read, and are read whole at every"
-            " start.",
+            text="Every start is slow, because Spark reads the whole logs of file sources, and"
+            " these logs name every file ever read.",
             clues=(
                 Clue(file="sources", expected="less than 100 MB", found=f"{size / 1e6:,.0f} MB"),
             ),
@@ -78,9 +79,9 @@ def _make_purge_finding(log: str, count: int) -> Finding:
     return Finding(
         code=Code.LOG_NOT_PURGED,
         severity=Severity.SLOW,
-        text=f"The log `{log}` has {count:,} entries, and Spark lists all of them at every start.",
+        text=f"Every start is slow, because Spark lists all {count:,} entries of the log `{log}`.",
         clues=(
             Clue(file=log, expected="about 100 entries", found=f"{count:,} entries"),
         ),
-        remedies=("look at `spark.sql.streaming.minBatchesToRetain`",),
+        remedies=("check `spark.sql.streaming.minBatchesToRetain`",),
     )  # fmt: skip

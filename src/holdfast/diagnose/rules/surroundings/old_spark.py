@@ -1,6 +1,6 @@
-"""Stage 3: is this a Spark that the prediction is held against?
+"""Were the predictions compared with this Spark?
 
-Apache's are, from 3.5 on. A vendor's own may read and write otherwise.
+They were compared with Apache Spark, from 3.5 on. A vendor's Spark may read and write differently.
 """
 
 from collections.abc import Iterator
@@ -10,17 +10,21 @@ from holdfast.model.spark_version import Runtime
 from holdfast.spark.versions import PREDICTED_SINCE
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """The Sparks before that were tried, too, and differ where files are damaged in odd ways."""
-    spark = seen.restart.starting.spark
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield what is not certain for an older Spark or a vendor's Spark.
+
+    Older versions were tried too, and differ if files are damaged in unusual ways.
+    """
+    spark = given.restart.starting.spark
     if spark < PREDICTED_SINCE:
         yield NotAssessed(
-            question=f"whether Spark {spark} starts on a damaged checkpoint as later ones do",
-            reason=f"the prediction is held against Spark {PREDICTED_SINCE} and later",
+            question=f"whether Spark {spark} starts from a damaged checkpoint as later versions do",
+            reason=f"the prediction was compared with Spark {PREDICTED_SINCE} and later",
         )
-    wrote = seen.evidence.spark_versions
-    if isinstance(wrote, Runtime):
+    written_by = given.evidence.spark_versions
+    if isinstance(written_by, Runtime):
         yield NotAssessed(
-            question=f"whether {wrote.name} starts on it as Apache Spark {spark} does",
-            reason=f"the prediction is held against Apache's Spark only, and {wrote.reasons[0]}",
+            question=f"whether {written_by.name} starts from it as Apache Spark {spark} does",
+            reason="the prediction was compared with Apache Spark only, and"
+            f" {written_by.reasons[0]}",
         )

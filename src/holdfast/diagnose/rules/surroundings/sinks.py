@@ -1,12 +1,14 @@
-"""Stage 3: do the sinks hold what the checkpoint counts as done?
+"""Do the sinks contain what the checkpoint counts as done?
 
-The last batch in the ledger of a sink, beside the last one committed, C, and the one that comes, N.
+The last batch in the ledger of a sink is compared with the last committed batch, C, and the next
+batch, N.
 
-    ledger < C     batches are missing in the sink, and no start writes them
-    ledger == N    N is skipped: rightly if it runs again, and a loss if it comes as a new one
-    ledger > N     the checkpoint was taken back, and the sink will skip what comes
+    ledger < C     batches are missing in the sink, and no restart writes them
+    ledger == N    the sink skips N: correct if N runs again, a loss if N is a new batch
+    ledger > N     the checkpoint was taken back, and the sink will skip the next batches
 
-A ledger with the ranges of its batches refuses another one under an old number, and loses nothing.
+A ledger that has the ranges of its batches refuses a different range under an old number, and loses
+nothing.
 """
 
 from collections.abc import Iterator
@@ -17,23 +19,22 @@ from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, Severity
 from holdfast.predict import unread_files
 
-_REFUSES = "stops the query with `BATCH_CHANGED` at another"
 _RESTORE = (
     "restore the table, or put back a copy of the checkpoint from when it ended at the table's"
     " last batch"
 )
-_QUESTION = "whether the sink holds what the checkpoint counts as done"
+_QUESTION = "whether the sink contains what the checkpoint counts as done"
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """Each sink that keeps a ledger."""
-    evidence = seen.evidence
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Compare each sink that keeps a ledger with the checkpoint."""
+    evidence = given.evidence
     if not evidence.ledgers:
-        told = evidence.sink.value if isinstance(evidence.sink, Known) else ""
+        name = evidence.sink.value if isinstance(evidence.sink, Known) else ""
         reason = (
-            f"the sink `{told}` keeps no ledger that can be read"
-            if told
-            else "a checkpoint does not name its sink, and no run record does"
+            f"the sink `{name}` keeps no ledger that can be read"
+            if name
+            else "a checkpoint does not name its sink, and neither does a run record"
         )
         yield NotAssessed(question=_QUESTION, reason=reason)
     for ledger in evidence.ledgers:
@@ -41,11 +42,11 @@ def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
             reason = evidence.batches.unlisted[0].description
             yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
         else:
-            yield from _compare_ledger(seen, ledger)
+            yield from _compare_ledger(given, ledger)
 
 
-def _compare_ledger(seen: RuleInput, ledger: LedgerEvidence) -> Iterator[Finding | NotAssessed]:
-    committed = seen.evidence.batches.last_committed
+def _compare_ledger(given: RuleInput, ledger: LedgerEvidence) -> Iterator[Finding | NotAssessed]:
+    committed = given.evidence.batches.last_committed
     match ledger.batch:
         case Unknown(reason=reason):
             yield NotAssessed(question=f"{_QUESTION}: `{ledger.table}`", reason=reason)
@@ -54,31 +55,31 @@ def _compare_ledger(seen: RuleInput, ledger: LedgerEvidence) -> Iterator[Finding
                 yield _make_behind_finding(ledger, f"no batch ({reason})", committed)
             elif (
                 reason == NO_BATCH
-                and not seen.restart.rerun
-                and not unread_files.find(seen.evidence)
+                and not given.restart.rerun
+                and not unread_files.find(given.evidence)
             ):
                 yield _make_not_cleared_finding(ledger)
         case last:
-            yield from _compare_batch(seen, ledger, last)
+            yield from _compare_batch(given, ledger, last)
 
 
-def _compare_batch(seen: RuleInput, ledger: LedgerEvidence, last: int) -> Iterator[Finding]:
-    committed = seen.evidence.batches.last_committed
+def _compare_batch(given: RuleInput, ledger: LedgerEvidence, last: int) -> Iterator[Finding]:
+    committed = given.evidence.batches.last_committed
     if "restored" in ledger.note:
         yield _make_behind_finding(ledger, "a table that was restored since", committed or last)
     elif committed is not None and last < committed:
         yield _make_behind_finding(ledger, f"batch {last} as its last", committed)
-    elif last > _find_expected(seen):
-        yield _make_ahead_finding(seen, ledger, last)
-    elif not seen.restart.rerun and last == seen.restart.batch:
+    elif last > _find_expected(given):
+        yield _make_ahead_finding(given, ledger, last)
+    elif not given.restart.rerun and last == given.restart.batch:
         yield _make_skips_finding(ledger, last)
 
 
-def _find_expected(seen: RuleInput) -> int:
-    """The batch that comes, which a sink may hold already; beyond it there must be none."""
-    if not isinstance(seen.restart.batch, Unknown):
-        return seen.restart.batch
-    committed = seen.evidence.batches.last_committed
+def _find_expected(given: RuleInput) -> int:
+    """Return the next batch: a sink may have it already, but no later batch."""
+    if not isinstance(given.restart.batch, Unknown):
+        return given.restart.batch
+    committed = given.evidence.batches.last_committed
     return 0 if committed is None else committed + 1
 
 
@@ -86,12 +87,12 @@ def _make_not_cleared_finding(ledger: LedgerEvidence) -> Finding:
     return Finding(
         code=Code.SINK_NOT_CLEARED,
         severity=Severity.UNDEFINED,
-        text=f"The checkpoint begins anew and `{ledger.table}` is there already: what an earlier"
-        " checkpoint has written is written once more.",
+        text="A restart will write again what an earlier checkpoint has written: this checkpoint"
+        f" begins from nothing, but `{ledger.table}` already exists.",
         clues=(
             Clue(
                 file=ledger.table,
-                expected="no table, or one that belongs to this checkpoint",
+                expected="no table, or a table that belongs to this checkpoint",
                 found=f"a table without the key `{ledger.key}`",
             ),
         ),
@@ -108,8 +109,8 @@ def _make_behind_finding(ledger: LedgerEvidence, found: str, committed: int) -> 
     return Finding(
         code=Code.SINK_BEHIND,
         severity=Severity.LOSES,
-        text=f"`{ledger.table}` lacks batches that the checkpoint counts as done; no start writes"
-        " them.",
+        text=f"No restart will write the batches that `{ledger.table}` lacks: the checkpoint counts"
+        " them as done.",
         clues=(
             Clue(file=ledger.table, expected=f"batches up to {committed}", found=found),
         ),
@@ -117,22 +118,23 @@ def _make_behind_finding(ledger: LedgerEvidence, found: str, committed: int) -> 
     )  # fmt: skip
 
 
-def _make_ahead_finding(seen: RuleInput, ledger: LedgerEvidence, last: int) -> Finding:
-    batch = seen.restart.batch
-    first = "the batches" if isinstance(batch, Unknown) else f"batches {batch} to {last}"
-    does = (
-        f"of {first} it skips those of the range that they were written from, and {_REFUSES}"
+def _make_ahead_finding(given: RuleInput, ledger: LedgerEvidence, last: int) -> Finding:
+    batch = given.restart.batch
+    which = "the next batches" if isinstance(batch, Unknown) else f"batches {batch} to {last}"
+    effect = (
+        f"`{ledger.table}` will skip {which} if they have the same ranges as before, and stop the"
+        " query with `BATCH_CHANGED` if they do not"
         if ledger.ranges
-        else f"it takes {first} for old ones and skips them without a word, whatever they hold"
+        else f"`{ledger.table}` will skip {which} without an error, whatever rows they contain"
     )
     return Finding(
         code=Code.SINK_AHEAD,
         severity=_choose_severity(ledger),
-        text=f"`{ledger.table}` holds batch {last} already: {does}.",
+        text=f"{effect}: it already has batch {last}.",
         clues=(
             Clue(
                 file=ledger.table,
-                expected="no batch beyond the one to come",
+                expected="no batch after the next one",
                 found=f"batch {last} under the key `{ledger.key}`",
             ),
         ),
@@ -145,13 +147,17 @@ def _choose_severity(ledger: LedgerEvidence) -> Severity:
 
 
 def _make_skips_finding(ledger: LedgerEvidence, batch: int) -> Finding:
-    does = f"it skips the same range, and {_REFUSES}" if ledger.ranges else "it is skipped"
+    effect = (
+        f"`{ledger.table}` will skip batch {batch} if it has the same range as before, and stop the"
+        " query with `BATCH_CHANGED` if it does not"
+        if ledger.ranges
+        else f"`{ledger.table}` will skip batch {batch}"
+    )
     return Finding(
         code=Code.SINK_SKIPS,
         severity=_choose_severity(ledger),
-        text=f"Batch {batch} comes as a new one, and `{ledger.table}` holds a batch of that number:"
-        f" {does}.",
+        text=f"{effect}: the batch is new, but the table already has a batch with this number.",
         clues=(Clue(file=ledger.table, expected=f"no batch {batch}", found=f"batch {batch}"),),
-        # Delta's RESTORE takes rows back, and not what the table remembers of batches.
+        # Delta's RESTORE takes back rows, but not the batch numbers that the table remembers.
         remedies=("put back a copy of the table from before that batch", advice.NEW_CHECKPOINT),
     )

@@ -1,4 +1,4 @@
-"""Stage 3: does the storage last?"""
+"""Does the storage last?"""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,17 @@ from holdfast.model.finding import Clue, Code, Finding, NotAssessed, RuleInput, 
 from holdfast.predict import operator_descriptions
 
 
-def evaluate(seen: RuleInput) -> Iterator[Finding | NotAssessed]:
-    """A checkpoint on storage that ends with a container or a reboot."""
-    reason = locations.explain_ephemeral(seen.surroundings.location)
-    location = seen.evidence.location.value
+def evaluate(given: RuleInput) -> Iterator[Finding | NotAssessed]:
+    """Yield a finding if the storage ends with a container or a reboot."""
+    reason = locations.explain_ephemeral(given.surroundings.location)
+    location = given.evidence.location.value
     if reason is not None:
         yield Finding(
             code=Code.STORAGE_EPHEMERAL,
             severity=Severity.NOTE,
-            text="The checkpoint lies on storage that does not last: the query may lose its place.",
+            text="The query may lose its place: the checkpoint lies on storage that does not last.",
             clues=(Clue(file=location, expected="storage that lasts", found=reason),),
-            remedies=(_advise_move(seen.evidence),),
+            remedies=(_advise_move(given.evidence),),
         )
 
 
@@ -29,10 +29,10 @@ def _advise_move(evidence: Evidence) -> str:
         for operator in evidence.operators
     ):
         return (
-            "the folder cannot be moved, as the state names files by its path: to use storage that"
-            f" lasts, {advice.NEW_CHECKPOINT}"
+            "the folder cannot be moved, because the state names files by their absolute path: to"
+            f" use storage that lasts, {advice.NEW_CHECKPOINT}"
         )
     return (
-        "stop the query, move the folder to storage that lasts, start it there; a job of holdfast"
-        " needs `--accept LOCATION_MOVED` once"
+        "stop the query, move the folder to storage that lasts, and start the query there; a job of"
+        " holdfast needs `--accept LOCATION_MOVED` once"
     )
