@@ -51,11 +51,11 @@ _STATE_AGAIN = f"{_REMEDIES}::test_the_last_batch_writes_its_state_again"
 # Puts back what was there before: what a start does with it is what it did before.
 AS_IT_WAS = "the state from before"
 FOLLOWED = {
-    "to begin from nothing, delete": _BEGIN,
+    "to start from scratch, delete": _BEGIN,
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,
-    "put back every table that the query writes": _BACK,
+    "put back a copy of every table": _BACK,
     "or, if it cannot be had, …; then remove": _BACK,
     "if not, …; then put away": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",
@@ -91,10 +91,10 @@ FOLLOWED = {
     ),
     "or, if it cannot be had, remove `…`": _MENDED,
     "or, if batch … has not reached the sink": _MENDED,
-    "keep it: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
+    "keep the old value: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
     # The case is called "by its remedy".
     "change nothing else": "tests/spark/test_check_versions.py::test_a_verdict_is_true",
-    "choose another base": (
+    "choose a different base": (
         "tests/adapters/test_locations.py::test_a_base_in_the_temporary_folder"
     ),
     "`touch` the files": _TOO_OLD,
@@ -172,7 +172,7 @@ CURES = {
     Code.STATE_REWRITTEN: _STATE_AGAIN,
     Code.STATE_MISPLACED: _LEVELS,
     Code.PARTITIONS_UNPINNED: FOLLOWED["start it with `--set"],
-    Code.SETTING_CHANGED: FOLLOWED["keep it: `--set"],
+    Code.SETTING_CHANGED: FOLLOWED["keep the old value: `--set"],
     Code.SINK_AHEAD: FOLLOWED["put back a copy of the table"],
     Code.SINK_SKIPS: FOLLOWED["put back a copy of the table"],
     Code.SINK_BEHIND: FOLLOWED["restore the table and its ledger"],

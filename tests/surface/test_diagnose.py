@@ -48,9 +48,9 @@ def test_the_whole_report(tmp_path: Path) -> None:
         ),
         "            → restore `offsets/3` from a copy of the checkpoint",
         (
-            "            → or, if it cannot be had, put back every table that the query writes as"
-            " it was after batch 2, from a copy, in a database together with the job's rows in"
-            " `holdfast_ledger`; then remove `commits/3` with its hidden `.crc`:"
+            "            → or, if it cannot be had, put back a copy of every table that the query"
+            " writes, as it was after batch 2 (in a database, together with the job's rows in"
+            " `holdfast_ledger`); then remove `commits/3` with its hidden `.crc`:"
             " batch 2 then counts as the last one done, and what came after it is read again"
         ),
     ]
@@ -109,7 +109,8 @@ def test_explain() -> None:
     done = holdfast("explain", "commit_ahead")
     assert done.returncode == 0
     assert done.stdout.startswith(
-        "COMMIT_AHEAD\nThe commit log goes further than the offset log.\n"
+        "COMMIT_AHEAD\nThe commit log is ahead of the offset log: batches are committed that"
+        " have no offset entry.\n"
     )
     assert "CONCURRENT_STREAM_LOG_UPDATE" in done.stdout
     done = holdfast("explain", "lease_held")

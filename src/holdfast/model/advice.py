@@ -1,37 +1,39 @@
-"""Advice that several errors and findings give. Following it to the letter works; tests do so."""
+"""Advice that several errors and findings give.
+
+Each text works when it is followed to the letter: `tests/shape/test_hints.py` names the tests.
+"""
 
 NEW_CHECKPOINT = (
-    "start over: delete the checkpoint and every table that the query writes, in a database also"
-    " the job's rows in `holdfast_ledger`; it then reads everything again"
+    "start over: delete the checkpoint and every table that the query writes (in a database, also"
+    " the job's rows in `holdfast_ledger`); the query then reads everything again"
 )
 NEW_NAME = (
-    "give the query a new checkpoint, and a job of holdfast a new name; it reads the topic from its"
-    " beginning, and what the tables hold stays"
+    "give the query a new checkpoint (for a holdfast job, a new name); it then reads the topic from"
+    " the beginning, and the tables keep their rows"
 )
-
 BEHIND = (
-    "restore the table and its ledger, then start again; if the missing rows may stay missing, or"
+    "restore the table and its ledger, then start again; if the missing rows are not needed, or"
     " were put back by hand, start once with `--accept SINK_BEHIND`"
 )
 
 
 def start_over(job: str, location: str) -> str:
-    """Return how a job begins from nothing; the ledger of a table in a database is beside it."""
+    """Return how a job starts from scratch; a table's ledger is in the same database."""
     forget = f"DELETE FROM holdfast_ledger WHERE job = '{job}'"  # noqa: S608  a job has a plain name
     return (
-        f"to begin from nothing, delete `{location}` and every table that the job writes, in a"
-        f" database run `{forget}` as well, then start again"
+        f"to start from scratch, delete `{location}` and every table that the job writes (in a"
+        f" database, also run `{forget}`), then start again"
     )
 
 
 def take_sinks_back(last: int) -> str:
-    """Return how every sink forgets the batches after one; -1 stands for all batches."""
+    """Return how to rewind every sink to the end of batch `last`; -1 means before all batches."""
     if last < 0:
         return (
-            "delete every table that the query writes, in a database also the job's rows in"
-            " `holdfast_ledger`"
+            "delete every table that the query writes (in a database, also the job's rows in"
+            " `holdfast_ledger`)"
         )
     return (
-        f"put back every table that the query writes as it was after batch {last}, from a copy, in"
-        " a database together with the job's rows in `holdfast_ledger`"
+        f"put back a copy of every table that the query writes, as it was after batch {last} (in a"
+        " database, together with the job's rows in `holdfast_ledger`)"
     )
