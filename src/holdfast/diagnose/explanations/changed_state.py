@@ -27,8 +27,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             (
                 "4.0 and 4.1",
                 (
-                    "fails with an operator that has no state, because the first version of its"
-                    " state is missing"
+                    "fails if an operator has no state yet, because the first version of its state"
+                    " is missing"
                 ),
             ),
         ),

@@ -239,7 +239,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 ),
             ),
         ),
-        cures=f"Restore both folders. If you want to begin again, {advice.NEW_CHECKPOINT}.",
+        cures=f"Restore both folders, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.LOCATION_NOT_EMPTY: Explanation(
         meaning="No batch is planned, but there are files in `offsets`, `commits` or `state`.",
@@ -255,7 +255,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ),
         ),
         cures="If `state` contains versions, batches have run: restore both logs, or"
-        f" {advice.NEW_CHECKPOINT}. Otherwise move the remaining files away. Spark does not check"
-        " `sources`: a file source treats the files named there as already listed.",
+        f" {advice.NEW_CHECKPOINT}. If `state` contains none, move the remaining files away. Spark"
+        " does not check `sources`: a file source treats the files named there as already listed.",
     ),
 }

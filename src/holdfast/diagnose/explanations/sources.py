@@ -133,10 +133,11 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Put the files back under the same names before you start the query.",
     ),
     Code.SOURCE_FILES_REWRITTEN: Explanation(
-        meaning="A file in the landing folder was modified after it was read. The log keeps the"
-        " name and the modification time of each file, but no size and no digest, so it is unknown"
-        " whether the rows changed. The finding is therefore undefined and stops no start. Files"
-        " that were copied back without their times look the same and are harmless.",
+        meaning="A file in the landing folder has a different modification time than when it was"
+        " read. The log keeps the name and the modification time of each file, but no size and no"
+        " digest, so it is unknown whether the rows changed. The finding is therefore undefined"
+        " and stops no start. Files that were copied back without their times look the same and"
+        " are harmless.",
         causes="A producer appended to a file or replaced it, a correction arrived under the same"
         " name, or the landing folder was restored.",
         spark=(

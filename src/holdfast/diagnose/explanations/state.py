@@ -125,7 +125,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
             ("4.2 and later", "neither writes nor verifies them in checkpoint format 1"),
         ),
         cures="Set `spark.sql.streaming.checkpoint.fileChecksum.enabled=false`, and keep it until"
-        " the query runs on 4.2. This also starts a query that this problem has stopped.",
+        " the query runs on 4.2. A query that already fails for this reason then starts again.",
     ),
     Code.STATE_SNAPSHOT_HAZARD: Explanation(
         meaning="A snapshot of the state may become unusable. The state is in RocksDB with"
@@ -170,8 +170,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         cures="Restore `_metadata` of the operator from a copy of the checkpoint.",
     ),
     Code.OPERATORS_UNCHECKED: Explanation(
-        meaning="Spark cannot check whether the stateful operators changed, because the checkpoint"
-        " does not name one of them.",
+        meaning="Spark cannot check whether the stateful operators changed, because the name of an"
+        " operator is not known.",
         causes="Spark 3.5 or older wrote the checkpoint, or somebody deleted `_metadata`.",
         spark=(
             ("3.5", "never compares operators"),

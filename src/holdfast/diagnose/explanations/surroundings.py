@@ -84,7 +84,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         causes="A scheduler started the query twice, or somebody thought that the old driver was"
         " dead.",
         spark=((PREDICTED, "behaves as described in DRIVER_RUNNING"),),
-        cures="Find out which driver is alive, and stop the other one. Then compare the sink with"
+        cures="Find out which drivers are alive, and stop all but one. Then compare the sink with"
         " the checkpoint.",
     ),
     Code.LEASE_STALE: Explanation(
