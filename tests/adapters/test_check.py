@@ -348,9 +348,7 @@ def test_version_2_goes_by_place_and_not_by_the_order_or_number_of_lines(tmp_pat
     shutil.rmtree(tmp_path / ".holdfast")
     found = checks.compare("orders", str(location), {}, old)
     assert {one.code for one in found.findings} == {Code.SPARK_UPGRADED}
-    assert "whether source 2 (files /bills) is a new one" in {
-        one.question for one in found.not_assessed
-    }
+    assert "whether source 2 (files /bills) is new" in {one.question for one in found.not_assessed}
 
 
 def test_every_code_of_a_change_is_shown() -> None:
@@ -442,7 +440,7 @@ def test_partitions_that_4_2_0_forgets(
         told = [one for one in found.findings if one.code is Code.PARTITIONS_UNPINNED]
         assert [one.severity for one in told] == expected
         for one in told:
-            assert one.remedies[0] == "keep it: `--set spark.sql.shuffle.partitions=2`"
+            assert one.remedies[0] == "keep the old value: `--set spark.sql.shuffle.partitions=2`"
 
 
 def test_a_setting_is_kept_as_told(tmp_path: Path) -> None:
@@ -454,7 +452,7 @@ def test_a_setting_is_kept_as_told(tmp_path: Path) -> None:
         for one in checked(tmp_path / "changed", new, old).findings
         if one.code is Code.SETTING_CHANGED
     )
-    (pair,) = re.findall(r"^keep it: `--set (.+)`$", told.remedies[0])
+    (pair,) = re.findall(r"^keep the old value: `--set (.+)`$", told.remedies[0])
     kept = replace(new, settings={**new.settings, **build.parse_settings((pair,))})
     found = checked(tmp_path / "kept", kept, old).findings
     assert Code.SETTING_CHANGED not in {one.code for one in found}
@@ -542,12 +540,12 @@ def test_the_report(tmp_path: Path) -> None:
         f"  {tmp_path}/orders",
         "",
         (
-            "unsafe     KEYS_CHANGED  Operator 0 has other keys of the same types: what is in the"
-            " state is taken for something else, and Spark does not notice."
+            "unsafe     KEYS_CHANGED  Operator 0 will misread its state: its keys changed. The new"
+            " keys have the same types, so Spark does not notice."
         ),
         "           - k string  .holdfast/orders/runs/1767225600000-r1/000001.jsonl",
         "           + k2 string",
-        f"           → take the change back, or {advice.NEW_CHECKPOINT}",
+        f"           → undo the change, or {advice.NEW_CHECKPOINT}",
         "",
     ]
     said = json.loads(json.dumps(report.to_json([found])))
@@ -562,7 +560,7 @@ def test_what_nobody_can_tell_is_told(tmp_path: Path) -> None:
     own = replace(TOPIC, kind="weather", target="")
     new = replace(OLD, sources=(own,), steps=("join LeftOuter, (k = k)",))
     said = {one.question for one in checked(tmp_path, new, new).not_assessed}
-    assert "whether a table that the stream is joined with holds what it held" in said
+    assert "whether a table that the stream is joined with has the same rows as before" in said
     assert any("source 0 (weather)" in one for one in said)
 
 

@@ -103,7 +103,7 @@ def test_a_change_of_the_version_is_not_assessed(tmp_path: Path) -> None:
     looked = evidence(reading(tmp_path / "c", [_TOPIC], _OF_17))
     (found,) = versions.evaluate(QueryChange(evidence=looked, new=new))
     assert isinstance(found, NotAssessed)
-    assert found.reason.startswith("a Databricks runtime did: ")
+    assert found.reason.startswith("a Databricks runtime wrote it: ")
 
 
 @pytest.mark.parametrize(

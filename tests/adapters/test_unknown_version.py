@@ -120,7 +120,9 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
     assert (
         versions.format_versions(found.spark_versions) == "3.5 to 4.0"
     )  # 4.1 has a bug of its own as well
-    assert found.restart.starting.chosen_because == "the worst of 3.5 or later, which may start it"
+    assert found.restart.starting.chosen_because == (
+        "the worst case of 3.5 or later, any of which may start the query"
+    )
 
 
 def test_inspect_names_the_versions_that_fail(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def looked(folder: Path, plan: Fingerprint | None = PLAN) -> Evidence:
 
 def changed(seen: Evidence, *sources: PlanSource) -> tuple[Told, list[NotAssessed]]:
     found = check.judge("orders", QueryChange(evidence=seen, new=of(*sources)))
-    ours = [one for one in found.not_assessed if "has read from so far" in one.question]
+    ours = [one for one in found.not_assessed if "still reads the same" in one.question]
     return {(one.code, one.severity) for one in found.findings}, ours
 
 
@@ -115,7 +115,7 @@ def test_a_topic_that_is_not_there_is_not_assessed(tmp_path: Path) -> None:
     )
     assert found == set()
     assert [one.question for one in not_assessed] == [
-        "whether orders is what source 0 has read from so far"
+        "whether source 0 still reads the same topic orders"
     ]
 
 

@@ -94,7 +94,7 @@ def test_names_that_are_folder_names_everywhere(name: str) -> None:
 def test_names_that_are_not(name: str) -> None:
     found = locations.refuse_name(name)
     assert isinstance(found, JobNameInvalid)
-    assert f"found `{name[:200]}`" in found.message
+    assert f"`{name[:200]}` is not a valid job name" in found.message
     assert len(found.message) < 500
 
 
@@ -173,7 +173,7 @@ def test_a_base_on_a_file_system_that_ends_with_its_container(kind: str) -> None
 def test_a_base_inside_a_checkpoint_is_refused_also_with_dev(*, dev: bool) -> None:
     found = locations.refuse_unsafe_base(facts("/tmp/a/b", above="/tmp/a"), dev=dev)
     assert isinstance(found, LocationNested)
-    assert "`/tmp/a/b` inside the checkpoint `/tmp/a`" in found.message
+    assert "`/tmp/a/b` is inside the checkpoint `/tmp/a`" in found.message
 
 
 def test_a_record_of_the_same_location() -> None:
@@ -185,8 +185,8 @@ def test_a_record_of_another_location() -> None:
     recorded = {"its own records": "/c/a", "the table `t`": "/b/a"}
     found = locations.refuse_move(JobName("a"), "/c/a", recorded)
     assert isinstance(found, LocationMoved)
-    assert "job `a` at its recorded checkpoint location `/b/a` (by the table `t`)" in found.message
-    assert "declared at `/c/a`" in found.message
+    assert "declared checkpoint location of job `a` is `/c/a`" in found.message
+    assert "according to the table `t` it is `/b/a`" in found.message
     assert "--accept LOCATION_MOVED" in found.hint
 
 
@@ -213,10 +213,10 @@ HOLDS_ALL: dict[str, tuple[LastWritten, int | None]] = {
     "a sink that cannot be asked": (Unknown(reason="no ledger"), 7),
 }
 LACKS: dict[str, tuple[LastWritten, int | None, str]] = {
-    "no table any more": (NO_TABLE, 7, "without any batch of the job, and batches up to 7 "),
-    "no batch, and batch 0 done": (NOTHING, 0, "without any batch of the job, and batches up to 0"),
-    "one batch less": (written(6), 7, "batch 6 as the sink's last, and batches up to 7 committed"),
-    "many less": (written(0), 99, "batch 0 as the sink's last, and batches up to 99 committed"),
+    "no table any more": (NO_TABLE, 7, "no batch of this job, but batches up to 7 "),
+    "no batch, and batch 0 done": (NOTHING, 0, "no batch of this job, but batches up to 0"),
+    "one batch less": (written(6), 7, "ends at batch 6, but batches up to 7 are committed"),
+    "many less": (written(0), 99, "ends at batch 0, but batches up to 99 are committed"),
     "restored": (written(7, taken_back=True), 7, "restored or replaced after batch 7 was written"),
     "restored, and nothing done": (written(7, taken_back=True), None, "replaced after batch 7"),
     "restored, and one more than done": (written(8, taken_back=True), 7, "replaced after batch 8"),

@@ -173,7 +173,7 @@ def test_one_place_that_declares_two_different_jobs_of_one_name_is_refused() -> 
 
 
 def test_a_name_that_is_no_folder_name_is_refused() -> None:
-    with pytest.raises(JobNameInvalid, match="found `a/b`"):
+    with pytest.raises(JobNameInvalid, match="`a/b` is not a valid job name"):
         Pipeline("p").job("a/b", reads=LANDING, writes=TABLE)
 
 

@@ -58,6 +58,9 @@ FOLLOWED = {
     "put back every table that the query writes": _BACK,
     "if you have no copy, …; then remove": _BACK,
     "if not, …; then move": _BACK,
+    "put back a copy of every table": _BACK,
+    "or, if it cannot be had, …; then remove": _BACK,
+    "if not, …; then put away": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",
     "put back a copy of the table": f"{_SPARK}::test_a_copy_of_the_table_is_put_back_as_told",
     "put an undamaged file": f"{_SPARK}::test_a_damaged_file_is_mended_or_taken_out_as_told",
@@ -92,9 +95,12 @@ FOLLOWED = {
     "if you have no copy, remove `…`": _MENDED,
     "if batch … has not reached the sink": _MENDED,
     "keep it: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
+    "or, if it cannot be had, remove `…`": _MENDED,
+    "or, if batch … has not reached the sink": _MENDED,
+    "keep the old value: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
     # The case is called "by its remedy".
     "change nothing else": "tests/spark/test_check_versions.py::test_a_verdict_is_true",
-    "choose another base": (
+    "choose a different base": (
         "tests/adapters/test_locations.py::test_a_base_in_the_temporary_folder"
     ),
     "`touch` the files": _TOO_OLD,
@@ -171,7 +177,7 @@ CURES = {
     Code.STATE_REWRITTEN: _STATE_AGAIN,
     Code.STATE_MISPLACED: _LEVELS,
     Code.PARTITIONS_UNPINNED: FOLLOWED["start it with `--set"],
-    Code.SETTING_CHANGED: FOLLOWED["keep it: `--set"],
+    Code.SETTING_CHANGED: FOLLOWED["keep the old value: `--set"],
     Code.SINK_AHEAD: FOLLOWED["put back a copy of the table"],
     Code.SINK_SKIPS: FOLLOWED["put back a copy of the table"],
     Code.SINK_BEHIND: FOLLOWED["restore the table and its ledger"],

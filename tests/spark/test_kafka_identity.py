@@ -221,7 +221,7 @@ def test_a_cluster_that_does_not_answer_stops_nothing(spark: SparkSession, tmp_p
     recorded(location, plan=plans.encode(old))
     found = checks.compare("ck", str(location), {}, new)
     assert (found.judgement, found.findings) == (Judgement.SAFE, ())
-    (told,) = (one for one in found.not_assessed if "its cluster" in one.question)
+    (told,) = (one for one in found.not_assessed if "same cluster" in one.question)
     assert told.reason.startswith("its cluster ")
 
 

@@ -187,7 +187,12 @@ def test_jobs_for_programs(tmp_path: Path) -> None:
         (("run", "orders.py", "--job", "x"), "JOB_UNKNOWN", 2, "(`ingest`), found `x`"),
         (("run", "orders.py", "--set", "x"), "OPTION_INVALID", 2, "found `x`"),
         (("run", "orders.py"), "BASE_EPHEMERAL", 2, "in the temporary directory"),
-        (("run", "baseless.py", "--dev"), "BASE_MISSING", 2, "for pipeline `orders`, found none"),
+        (
+            ("run", "baseless.py", "--dev"),
+            "BASE_MISSING",
+            2,
+            "pipeline `orders` has no checkpoint base",
+        ),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_a_hint(
@@ -215,7 +220,9 @@ def test_a_base_made_from_a_date_is_caught_at_its_second_start(tmp_path: Path) -
     module = declare(tmp_path, str(tmp_path / "checkpoints-2026-01-02"))
     done = holdfast(tmp_path, "run", module, "--dev")
     assert done.returncode == 2
-    assert done.stderr.startswith("LOCATION_MOVED: expected job `ingest` at its recorded")
+    assert done.stderr.startswith(
+        "LOCATION_MOVED: the declared checkpoint location of job `ingest`"
+    )
     assert location in done.stderr
 
 

@@ -109,7 +109,8 @@ def test_explain() -> None:
     done = holdfast("explain", "commit_ahead")
     assert done.returncode == 0
     assert done.stdout.startswith(
-        "COMMIT_AHEAD\nThe commit log goes further than the offset log.\n"
+        "COMMIT_AHEAD\nThe commit log is ahead of the offset log: batches are committed that"
+        " have no offset entry.\n"
     )
     assert "CONCURRENT_STREAM_LOG_UPDATE" in done.stdout
     done = holdfast("explain", "lease_held")

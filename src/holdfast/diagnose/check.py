@@ -1,6 +1,7 @@
-"""Stage 3: a query to come and an old checkpoint -> Check: every rule is asked, none knows another.
+"""A new query and an old checkpoint -> Check.
 
-Several changes are judged together: each is told, and the verdict is that of the worst.
+Every change rule is evaluated; no rule knows another. If a query has several changes, all of them
+are reported, and the worst one decides the verdict.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,16 +55,16 @@ RULES: tuple[ChangeRule, ...] = (
     settings.evaluate,
     versions.evaluate,
 )
-_BY_TEXT = frozenset({Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED, Code.JOIN_CHANGED})
+_COMPARED_AS_TEXT = frozenset({Code.KEYS_CHANGED, Code.AGGREGATES_CHANGED, Code.JOIN_CHANGED})
 UNSAFE = frozenset({Severity.BLOCKS, Severity.LOSES, Severity.DUPLICATES})
 
 
 def judge(job: str, change: QueryChange) -> Check:
-    """The changes, the worst first, and the verdict that they add up to."""
+    """Return the changes, the worst first, and the verdict."""
     location = change.evidence.location.value
-    hidden = unread_files.find(change.evidence)
-    if hidden:
-        return _make_unknown(job, location, hidden)
+    unread = unread_files.find(change.evidence)
+    if unread:
+        return _make_unknown(job, location, unread)
     if change.evidence.batches.last_planned is None:
         return make_first_start(job, location)
     findings: list[Finding] = []
@@ -74,7 +75,7 @@ def judge(job: str, change: QueryChange) -> Check:
                 findings.append(_soften(change, answer))
             else:
                 not_assessed.append(answer)
-    findings.sort(key=lambda one: list(Severity).index(one.severity))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     return Check(
         job=job,
         location=location,
@@ -85,26 +86,30 @@ def judge(job: str, change: QueryChange) -> Check:
     )
 
 
-def add_answers(found: Check, answers: Iterable[Finding | NotAssessed]) -> Check:
-    """Return the check with what the sinks answered; one that does not answer is not safe."""
-    told = list(answers)
-    against = tuple(one for one in told if isinstance(one, Finding))
-    unanswered = tuple(one for one in told if isinstance(one, NotAssessed))
-    judgement = found.judgement
+def add_answers(check: Check, answers: Iterable[Finding | NotAssessed]) -> Check:
+    """Return the check with the answers of the sinks; without an answer it is not safe."""
+    findings: list[Finding] = []
+    unanswered: list[NotAssessed] = []
+    for answer in answers:
+        if isinstance(answer, Finding):
+            findings.append(answer)
+        else:
+            unanswered.append(answer)
+    judgement = check.judgement
     if unanswered and judgement is Judgement.SAFE:
         judgement = Judgement.UNKNOWN
-    if against:
+    if findings:
         judgement = Judgement.UNSAFE
     return replace(
-        found,
+        check,
         judgement=judgement,
-        findings=(*against, *found.findings),
-        not_assessed=(*found.not_assessed, *unanswered),
+        findings=(*findings, *check.findings),
+        not_assessed=(*check.not_assessed, *unanswered),
     )
 
 
 def make_rows_finding(output: str, reason: str, remedy: str) -> Finding:
-    """Return the finding of rows that a sink refuses at the first batch."""
+    """Return the finding that a sink will refuse the rows of the first batch."""
     return Finding(
         code=Code.ROWS_DO_NOT_FIT,
         severity=Severity.BLOCKS,
@@ -114,8 +119,8 @@ def make_rows_finding(output: str, reason: str, remedy: str) -> Finding:
     )
 
 
-def _make_unknown(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -> Check:
-    """Nothing is compared with half of a checkpoint."""
+def _make_unknown(job: str, location: str, unread: tuple[UnreadableFile, ...]) -> Check:
+    """Return a check without a verdict: half of a checkpoint is not enough to compare with."""
     return Check(
         job=job,
         location=location,
@@ -123,13 +128,16 @@ def _make_unknown(job: str, location: str, hidden: tuple[UnreadableFile, ...]) -
         first_start=False,
         findings=(),
         not_assessed=(
-            NotAssessed(question="whether it may start from here", reason=hidden[0].description),
+            NotAssessed(
+                question="whether the query may start from this checkpoint",
+                reason=unread[0].description,
+            ),
         ),
     )
 
 
 def make_first_start(job: str, location: str) -> Check:
-    """There is no checkpoint yet: whatever the query is, it may start."""
+    """Return the check of a job without a checkpoint: any query may start."""
     return Check(
         job=job,
         location=location,
@@ -140,17 +148,24 @@ def make_first_start(job: str, location: str) -> Check:
     )
 
 
-def _soften(change: QueryChange, one: Finding) -> Finding:
-    """Two versions of Spark may write one expression in two ways: then a text is no proof."""
+def _soften(change: QueryChange, finding: Finding) -> Finding:
+    """Return the finding as undefined if its texts come from two versions of Spark.
+
+    Two versions may write the same expression differently, so different texts prove nothing.
+    """
     old = change.old
-    if one.code not in _BY_TEXT or one.severity is not Severity.LOSES or old is None:
-        return one
+    if (
+        finding.code not in _COMPARED_AS_TEXT
+        or finding.severity is not Severity.LOSES
+        or old is None
+    ):
+        return finding
     was, now = (text.split(".")[:2] for text in (old.spark_version, change.new.spark_version))
-    return one if was == now else replace(one, severity=Severity.UNDEFINED)
+    return finding if was == now else replace(finding, severity=Severity.UNDEFINED)
 
 
 def _decide_judgement(change: QueryChange, findings: list[Finding]) -> Judgement:
-    severities = {one.severity for one in findings}
+    severities = {finding.severity for finding in findings}
     if severities & UNSAFE:
         return Judgement.UNSAFE
     if Severity.UNDEFINED in severities:

@@ -1,6 +1,7 @@
-"""Stage 3: Evidence -> Diagnosis: every rule is asked, none knows of another.
+"""Evidence and Restart -> Diagnosis: evaluate every rule, order the findings, give a verdict.
 
-A rule is a function from what was seen to findings, and to questions that it could not answer.
+A rule takes a RuleInput and returns findings, and questions that it could not answer. No rule knows
+another.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -94,87 +95,98 @@ _BY_BADNESS = (Judgement.SAFE, Judgement.UNKNOWN, Judgement.UNDEFINED, Judgement
 def diagnose_worst(
     evidence: Evidence, starts: Sequence[StartOptions], surroundings: Surroundings
 ) -> Diagnosis:
-    """Return the worst diagnosis of the Sparks that may start the query, and how others differ.
+    """Return the worst diagnosis over all Sparks that may start the query, and the better ones.
 
-    Nothing tells which of them it will be, so a better outcome must not hide a worse one.
+    It is unknown which Spark will start the query, so a better outcome must not hide a worse one.
     """
     by_outcome: dict[Hashable, list[Diagnosis]] = {}
-    for how in starts:
-        seen = RuleInput(
-            evidence=evidence,
-            restart=restart.predict(evidence, how),
-            surroundings=surroundings,
+    for start in starts:
+        diagnosis = diagnose(
+            RuleInput(
+                evidence=evidence,
+                restart=restart.predict(evidence, start),
+                surroundings=surroundings,
+            )
         )
-        found = diagnose(seen)
-        by_outcome.setdefault(_make_outcome_key(found), []).append(found)
+        by_outcome.setdefault(_make_outcome_key(diagnosis), []).append(diagnosis)
     groups = sorted(by_outcome.values(), key=lambda group: _rank_badness(group[0]), reverse=True)
     worst, *others = (_merge_group(group) for group in groups)
     if not others:
         return replace(worst, spark_versions=())
     if worst.restart.starting.spark != starts[0].spark:
-        every = versions.format_versions(sorted(one.spark for one in starts))
-        how = replace(
-            worst.restart.starting, chosen_because=f"the worst of {every}, which may start it"
-        )
-        worst = replace(worst, restart=replace(worst.restart, starting=how))
+        candidates = versions.format_versions(sorted(start.spark for start in starts))
+        chosen = f"the worst case of {candidates}, any of which may start the query"
+        starting = replace(worst.restart.starting, chosen_because=chosen)
+        worst = replace(worst, restart=replace(worst.restart, starting=starting))
     return replace(worst, others=tuple(others))
 
 
 def _merge_group(group: Sequence[Diagnosis]) -> Diagnosis:
-    sparks = tuple(sorted(one.restart.starting.spark for one in group))
+    sparks = tuple(sorted(diagnosis.restart.starting.spark for diagnosis in group))
     return replace(group[0], spark_versions=sparks)
 
 
-def _make_outcome_key(found: Diagnosis) -> Hashable:
-    """What a start does; errors of one stage differ between versions only in their names."""
-    shown, error = found.restart, found.restart.error
-    failing = None if error is None else (error.stage, error.unless)
-    told = frozenset((one.code, one.severity) for one in found.findings)
-    return found.judgement, shown.batch, shown.rerun, shown.runs, failing, bool(shown.later), told
+def _make_outcome_key(diagnosis: Diagnosis) -> Hashable:
+    """Return what distinguishes the outcome of a start.
+
+    Between versions, errors of the same stage differ only in their names.
+    """
+    restart, error = diagnosis.restart, diagnosis.restart.error
+    failure = None if error is None else (error.stage, error.unless)
+    findings = frozenset((finding.code, finding.severity) for finding in diagnosis.findings)
+    return (
+        diagnosis.judgement,
+        restart.batch,
+        restart.rerun,
+        restart.runs,
+        failure,
+        bool(restart.later),
+        findings,
+    )
 
 
-def _rank_badness(found: Diagnosis) -> tuple[int, int, int]:
-    error = found.restart.error
-    worst = max((-list(Severity).index(one.severity) for one in found.findings), default=-100)
+def _rank_badness(diagnosis: Diagnosis) -> tuple[int, int, int]:
+    error = diagnosis.restart.error
+    ranks = (-list(Severity).index(finding.severity) for finding in diagnosis.findings)
     stage = -1 if error is None else list(Stage).index(error.stage)
-    return _BY_BADNESS.index(found.judgement), worst, stage
+    return _BY_BADNESS.index(diagnosis.judgement), max(ranks, default=-100), stage
 
 
-def diagnose(seen: RuleInput) -> Diagnosis:
-    """The findings, the worst first, and the verdict that they add up to."""
+def diagnose(rule_input: RuleInput) -> Diagnosis:
+    """Return the findings, the worst first, and the verdict."""
     findings: list[Finding] = []
     not_assessed: list[NotAssessed] = []
     for rule in RULES:
-        for answer in rule(seen):
+        for answer in rule(rule_input):
             if isinstance(answer, Finding):
                 findings.append(answer)
             else:
                 not_assessed.append(answer)
-    findings.sort(key=lambda one: list(Severity).index(one.severity))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     return Diagnosis(
-        location=seen.evidence.location.value,
-        judgement=_decide_judgement(seen, findings),
-        restart=seen.restart,
+        location=rule_input.evidence.location.value,
+        judgement=_decide_judgement(rule_input, findings),
+        restart=rule_input.restart,
         findings=tuple(findings),
         not_assessed=tuple(not_assessed),
     )
 
 
-def _decide_judgement(seen: RuleInput, findings: list[Finding]) -> Judgement:
-    severities = {one.severity for one in findings}
-    restart, error = seen.restart, seen.restart.error
+def _decide_judgement(rule_input: RuleInput, findings: list[Finding]) -> Judgement:
+    severities = {finding.severity for finding in findings}
+    restart, error = rule_input.restart, rule_input.restart.error
     if severities & _UNSAFE or (error is not None and not error.unless):
         return Judgement.UNSAFE
     if isinstance(restart.batch, Unknown) and error is None:
         return Judgement.UNKNOWN
     if Severity.UNDEFINED in severities or error is not None:
         return Judgement.UNDEFINED
-    if restart.runs is RunForecast.UNKNOWN or _has_unread_ledger(seen):
+    if restart.runs is RunForecast.UNKNOWN or _has_unread_ledger(rule_input):
         return Judgement.UNKNOWN
     return Judgement.SAFE
 
 
-def _has_unread_ledger(seen: RuleInput) -> bool:
-    """Whether a ledger of holdfast's own is there and could not be read: `run` asks it first."""
-    ledgers = seen.evidence.ledgers
-    return any(one.ranges and isinstance(one.batch, Unknown) for one in ledgers)
+def _has_unread_ledger(rule_input: RuleInput) -> bool:
+    """Return whether a ledger of holdfast exists but could not be read: `run` reads it first."""
+    ledgers = rule_input.evidence.ledgers
+    return any(ledger.ranges and isinstance(ledger.batch, Unknown) for ledger in ledgers)

@@ -1,6 +1,7 @@
-"""Stage 3: is it the Kafka cluster, and are they the topics, that the offsets are of?
+"""Do the Kafka cluster and its topics still belong to the offsets in the checkpoint?
 
-An offset counts the records of one topic of one cluster. Ids tell them apart where names do not.
+An offset counts the records of one topic in one cluster. Names can stay the same while the cluster
+or the topic is replaced; ids cannot.
 """
 
 from collections.abc import Mapping
@@ -13,18 +14,18 @@ from holdfast.model.fingerprint import KafkaIdentity
 from holdfast.model.source_offset import KafkaOffset
 
 CLUSTER_REMEDIES = (
-    "point the query at the cluster that it has read from",
-    "accept it, if the topics were copied with their offsets",
+    "point the query at the cluster that it read from before",
+    "accept the change, if the topics were copied with their offsets",
     advice.NEW_CHECKPOINT,
 )
 TOPIC_REMEDIES = (
     advice.NEW_NAME,
-    "accept it, if the records before the old offset are not wanted",
+    "accept the change, if you do not need the records before the old offset",
 )
 
 
 class ClusterMatch(StrEnum):
-    """Whether two looks at Kafka were at the same cluster."""
+    """The result of comparing the clusters of two starts."""
 
     SAME = "same"
     OTHER = "other"
@@ -32,14 +33,14 @@ class ClusterMatch(StrEnum):
 
 
 def compare_clusters(was: KafkaIdentity | Unknown, now: KafkaIdentity | Unknown) -> ClusterMatch:
-    """Whether it is the same cluster, where both looks had an answer."""
+    """Return whether two identities name the same cluster, if both are known."""
     if isinstance(was, Unknown) or isinstance(now, Unknown):
         return ClusterMatch.UNKNOWN
     return ClusterMatch.SAME if was.cluster == now.cluster else ClusterMatch.OTHER
 
 
 def find_recreated(was: KafkaIdentity, now: KafkaIdentity) -> Mapping[str, tuple[str, str]]:
-    """The topics that have another id now: the old one and the new one."""
+    """Return the topics whose id changed, each with its old and its new id."""
     both = sorted(was.topics.keys() & now.topics.keys())
     return {
         name: (was.topics[name], now.topics[name])
@@ -49,7 +50,8 @@ def find_recreated(was: KafkaIdentity, now: KafkaIdentity) -> Mapping[str, tuple
 
 
 def list_begun_topics(source: SourceEvidence) -> frozenset[str]:
-    """The topics that something was read of: where nothing was, offsets of 0 fit any topic."""
+    """Return the topics that the query has read from; an offset of 0 fits any topic."""
     if not isinstance(source.offset, KafkaOffset):
         return frozenset()
-    return frozenset(one.topic for one, at in source.offset.partitions.items() if at > 0)
+    offsets = source.offset.partitions
+    return frozenset(partition.topic for partition, offset in offsets.items() if offset > 0)

@@ -1,4 +1,4 @@
-"""How a change is put into words: one finding, with what was and what is to be."""
+"""A change -> a finding, with the old and the new value."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,14 @@ from holdfast.model.fact import Known
 from holdfast.model.finding import Clue, Code, Finding, QueryChange, Severity
 from holdfast.model.fingerprint import Term
 
-NEW_CHECKPOINT = advice.NEW_CHECKPOINT
-TAKE_BACK = "take the change back"
+UNDO = "undo the change"
+UNDO_OR_START_OVER = f"{UNDO}, or {advice.NEW_CHECKPOINT}"
 _NONE = "none"
 _NEVER_NULL = " not null"
 _PLACES = re.compile(r"[<>,]")
 
 
-def make_finding(  # noqa: PLR0913  one parameter a member of the finding
+def make_finding(  # noqa: PLR0913  one parameter per member of the finding
     code: Code,
     severity: Severity,
     text: str,
@@ -25,7 +25,7 @@ def make_finding(  # noqa: PLR0913  one parameter a member of the finding
     now: str,
     remedies: Sequence[str] = (),
 ) -> Finding:
-    """A finding about one change."""
+    """Return a finding about one change."""
     return Finding(
         code=code,
         severity=severity,
@@ -35,30 +35,31 @@ def make_finding(  # noqa: PLR0913  one parameter a member of the finding
     )
 
 
-def compare_types(what: str, where: str, was: str, now: str, cure: str) -> Iterator[Finding]:
-    """What Spark says to another type of some state: it compares fields by their place.
+def compare_types(what: str, where: str, was: str, now: str, remedy: str) -> Iterator[Finding]:
+    """Yield what Spark does with a changed type of state: it compares fields by position.
 
-    A field that was never null may not be null now; the other way round Spark takes it.
+    Spark refuses a field that was never null and now may be null. It accepts the opposite.
     """
-    other = drop_names(_drop_nullability(was)) != drop_names(_drop_nullability(now))
-    if other or _became_nullable(was, now):
+    changed = drop_names(_drop_nullability(was)) != drop_names(_drop_nullability(now))
+    if changed or _became_nullable(was, now):
         text = (
-            f"The type of {what} is another one: Spark refuses it."
-            if other
-            else f"Fields of {what} may be null, and could not be: Spark refuses it."
+            f"Spark will refuse the state: the type of {what} changed."
+            if changed
+            else f"Spark will refuse the state: fields of {what} may now be null, and were never"
+            " null before."
         )
         yield make_finding(
             Code.STATE_SCHEMA_CHANGED, Severity.BLOCKS, text, where=where, was=was, now=now,
-            remedies=(cure,),
+            remedies=(remedy,),
         )  # fmt: skip
     elif _drop_nullability(was) != _drop_nullability(now):
         text = (
-            f"Fields of {what} have other names; they are read by their place, and Spark does not"
+            f"Fields of {what} have new names. Spark matches fields by position, and does not"
             " notice."
         )
         yield make_finding(
             Code.STATE_FIELDS_RENAMED, Severity.UNDEFINED, text, where=where, was=was, now=now,
-            remedies=(TAKE_BACK,),
+            remedies=(UNDO,),
         )  # fmt: skip
 
 
@@ -67,8 +68,8 @@ def _drop_nullability(type_: str) -> str:
 
 
 def _became_nullable(was: str, now: str) -> bool:
-    """Whether a field of a type was never null and is not so any more, by its place."""
-    old, new = (_PLACES.split(drop_names(one)) for one in (was, now))
+    """Return whether a field, by position, was never null and now may be null."""
+    old, new = (_PLACES.split(drop_names(type_)) for type_ in (was, now))
     mark = _NEVER_NULL.replace(" ", "")
     return any(
         before.endswith(mark) and not after.endswith(mark)
@@ -77,23 +78,23 @@ def _became_nullable(was: str, now: str) -> bool:
 
 
 def name_record(change: QueryChange) -> str:
-    """The file that tells the old query."""
+    """Return the file that records the old query."""
     plan = change.evidence.plan
     return plan.read_from[0] if isinstance(plan, Known) else "the run record"
 
 
 def format_terms(terms: Sequence[Term]) -> str:
-    """Terms for people: what each is made of, and its type where that is known."""
-    return ", ".join(f"{one.text or one.name} {one.type}".strip() for one in terms)
+    """Write terms for people: the expression of each, and its type if it is known."""
+    return ", ".join(f"{term.text or term.name} {term.type}".strip() for term in terms)
 
 
 def list_types(terms: Sequence[Term]) -> list[str]:
-    """The types of terms, without the names inside of them: Spark ignores those, too."""
-    return [drop_names(one.type) for one in terms]
+    """Return the types of terms without field names, which Spark ignores too."""
+    return [drop_names(term.type) for term in terms]
 
 
 def drop_names(type_: str) -> str:
-    """A type without the names of its fields: `struct<bigint,string>`."""
+    """Return a type without the names of its fields: `struct<bigint,string>`."""
     parts: list[str] = []
     word = ""
     for mark in type_:

@@ -1,6 +1,6 @@
-"""Stage 3: are the Python functions the same?
+"""Are the Python functions the same?
 
-Only the code of the function itself is compared, not that of what it calls, nor of a library.
+Only the code of the function itself is compared, not the code that it calls, and not libraries.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Seve
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Every function that both plans name."""
+    """Compare every function that is in both plans."""
     new = change.new.functions
     if new:
+        names = ", ".join(f"`{name}`" for name in sorted(new))
         yield NotAssessed(
-            question=f"whether what {', '.join(f'`{one}`' for one in sorted(new))} calls is the"
-            " same",
+            question=f"whether the code called by {names} is unchanged",
             reason="only the code of the function itself is compared",
         )
     if change.old is None:
@@ -28,10 +28,12 @@ def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
         yield difference.make_finding(
             Code.FUNCTION_CHANGED,
             Severity.UNDEFINED if stateful else Severity.NOTE,
-            f"The code of `{name}` is another one"
-            + ("; the state was made by the old one." if stateful else "."),
+            f"The code of `{name}` changed"
+            + (", but the old code made the state that the query loads." if stateful else "."),
             where=difference.name_record(change),
             was=was,
             now=now,
-            remedies=("accept it, if state of both kinds is what you want",) if stateful else (),
+            remedies=("accept the change, if the state may mix results of both versions",)
+            if stateful
+            else (),
         )

@@ -1,23 +1,23 @@
-"""Stage 3: do joins of two streams keep and match the same rows?"""
+"""Do stream-stream joins keep and match the same rows?"""
 
 from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference, operators
-from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.diagnose.changes.difference import UNDO, UNDO_OR_START_OVER
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
-from holdfast.model.fingerprint import PlanOperator
+from holdfast.model.fingerprint import NOT_RECORDED, PlanOperator
 
 _JOIN = "symmetricHashJoin"
 _INNER = "Inner"
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Type, condition and kept columns of each join."""
+    """Compare the type, the condition and the kept columns of each join."""
     if change.old is None:
-        if any(one.kind == _JOIN for one in change.new.operators):
+        if any(operator.kind == _JOIN for operator in change.new.operators):
             yield NotAssessed(
-                question="whether type, condition and columns of the join are the old ones",
-                reason="no run record holds the plan of the query",
+                question="whether the type, condition and columns of the join are unchanged",
+                reason=NOT_RECORDED.reason,
             )
         return
     for number, was, now in operators.pair_unchanged(change):
@@ -30,32 +30,30 @@ def _compare_join(
 ) -> Iterator[Finding]:
     old, new = was.details.get("join type", ""), now.details.get("join type", "")
     if old != new:
-        wrong = old == _INNER
+        duplicates = old == _INNER
         yield difference.make_finding(
             Code.JOIN_TYPE_CHANGED,
-            Severity.DUPLICATES if wrong else Severity.UNDEFINED,
-            f"Join {number} is of another type: "
-            + (
-                "an inner join does not note which rows have matched, and they come again as rows"
-                " without a match."
-                if wrong
-                else "Spark makes no promise for the rows that wait for a match."
-            ),
+            Severity.DUPLICATES if duplicates else Severity.UNDEFINED,
+            f"Join {number} will write matched rows again, as rows without a match: its type"
+            " changed, and an inner join does not record which rows have matched."
+            if duplicates
+            else f"The type of join {number} changed: Spark guarantees nothing for the rows that"
+            " wait for a match.",
             where=where,
             was=old,
             now=new,
-            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+            remedies=(UNDO_OR_START_OVER,),
         )
     if was.details.get("condition") != now.details.get("condition"):
         yield difference.make_finding(
             Code.JOIN_CHANGED,
             Severity.UNDEFINED,
-            f"Join {number} has another condition: rows in the state were kept, and removed, by"
-            " the old one.",
+            f"The condition of join {number} changed: the old condition decided which rows its"
+            " state kept and removed.",
             where=where,
             was=was.details.get("condition", ""),
             now=now.details.get("condition", ""),
-            remedies=(TAKE_BACK,),
+            remedies=(UNDO,),
         )
     yield from _compare_columns(number, where, was, now)
 
@@ -67,20 +65,20 @@ def _compare_columns(
         yield difference.make_finding(
             Code.STATE_SCHEMA_CHANGED,
             Severity.BLOCKS,
-            f"Join {number} keeps other columns: Spark refuses the state.",
+            f"Spark will refuse the state: join {number} keeps different columns.",
             where=where,
             was=difference.format_terms(was.values),
             now=difference.format_terms(now.values),
-            remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+            remedies=(UNDO_OR_START_OVER,),
         )
-    elif [one.text for one in was.values] != [one.text for one in now.values]:
+    elif [value.text for value in was.values] != [value.text for value in now.values]:
         yield difference.make_finding(
             Code.JOIN_CHANGED,
             Severity.LOSES,
-            f"Join {number} keeps other columns of the same types: rows in the state are taken"
-            " for something else.",
+            f"Join {number} will misread the rows in its state: it keeps different columns of the"
+            " same types.",
             where=where,
             was=difference.format_terms(was.values),
             now=difference.format_terms(now.values),
-            remedies=(TAKE_BACK,),
+            remedies=(UNDO,),
         )

@@ -1,34 +1,35 @@
-"""Stage 3: is the state found by the same keys?
+"""Does the state have the same keys?
 
-Spark compares the types of the keys, in their order, and neither names nor what they are made of.
+Spark compares the types of the keys, in order. It compares neither their names nor the columns that
+they are computed from.
 """
 
 from collections.abc import Iterator
 
 from holdfast.diagnose.changes import difference, operators, schemas
-from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.diagnose.changes.difference import UNDO_OR_START_OVER
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
-from holdfast.model.fingerprint import PlanOperator
+from holdfast.model.fingerprint import NOT_RECORDED, PlanOperator
 
 _STRUCT = "create_named_struct("
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """The keys of each operator."""
+    """Compare the keys of each operator."""
     if change.old is None:
         yield from _compare_schemas(change)
         return
     for number, was, now in operators.pair_unchanged(change):
         if difference.list_types(was.keys) != difference.list_types(now.keys):
             yield _make_type_finding(number, difference.name_record(change), was, now)
-        elif [_drop_names(one.text) for one in was.keys] != [
-            _drop_names(one.text) for one in now.keys
+        elif [_drop_names(key.text) for key in was.keys] != [
+            _drop_names(key.text) for key in now.keys
         ]:
             yield _make_key_finding(number, difference.name_record(change), was, now)
 
 
 def _drop_names(text: str) -> str:
-    """A key that is a struct, without the names of its fields: the state does not hold them."""
+    """Return a struct key without the names of its fields, which the state does not contain."""
     if not text.startswith(_STRUCT) or not text.endswith(")"):
         return text
     parts, depth = [""], 0
@@ -45,11 +46,11 @@ def _make_type_finding(number: int, where: str, was: PlanOperator, now: PlanOper
     return difference.make_finding(
         Code.STATE_SCHEMA_CHANGED,
         Severity.BLOCKS,
-        f"The keys of operator {number} have other types: Spark refuses the state.",
+        f"Spark will refuse the state: the keys of operator {number} have different types.",
         where=where,
         was=difference.format_terms(was.keys),
         now=difference.format_terms(now.keys),
-        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        remedies=(UNDO_OR_START_OVER,),
     )
 
 
@@ -57,41 +58,42 @@ def _make_key_finding(number: int, where: str, was: PlanOperator, now: PlanOpera
     return difference.make_finding(
         Code.KEYS_CHANGED,
         Severity.LOSES,
-        f"Operator {number} has other keys of the same types: what is in the state is taken for"
-        " something else, and Spark does not notice.",
+        f"Operator {number} will misread its state: its keys changed. The new keys have the same"
+        " types, so Spark does not notice.",
         where=where,
         was=difference.format_terms(was.keys),
         now=difference.format_terms(now.keys),
-        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        remedies=(UNDO_OR_START_OVER,),
     )
 
 
 def _compare_schemas(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Without a record: the schema of the state has the names of the keys, which Spark ignores."""
-    for number, seen, now in schemas.pair_operators(change):
-        if not seen.key or now.kind not in schemas.WITH_NAMES:
+    """Without a record of the old query, compare key names in the state schema.
+
+    Spark itself ignores these names.
+    """
+    for number, schema, now in schemas.pair_operators(change):
+        if not schema.key or now.kind not in schemas.WITH_NAMES:
             continue
-        was = difference.list_types(seen.key)
-        if was != difference.list_types(now.keys):
-            shown = PlanOperator(
-                kind=now.kind, keys=seen.key, values=(), stored=(), details={}, steps=()
+        old, new = ([key.name for key in keys] for keys in (schema.key, now.keys))
+        if difference.list_types(schema.key) != difference.list_types(now.keys):
+            was = PlanOperator(
+                kind=now.kind, keys=schema.key, values=(), stored=(), details={}, steps=()
             )
-            yield _make_type_finding(number, seen.file, shown, now)
-        elif [one.name for one in seen.key] != [one.name for one in now.keys]:
+            yield _make_type_finding(number, schema.file, was, now)
+        elif old != new:
             yield difference.make_finding(
                 Code.KEYS_CHANGED,
-                Severity.LOSES
-                if {one.name for one in seen.key} == {one.name for one in now.keys}
-                else Severity.UNDEFINED,
-                f"The keys of operator {number} have other names: unless they were only renamed,"
-                " what is in the state is taken for something else.",
-                where=seen.file,
-                was=", ".join(one.name for one in seen.key),
-                now=", ".join(one.name for one in now.keys),
-                remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+                Severity.LOSES if set(old) == set(new) else Severity.UNDEFINED,
+                f"Operator {number} will misread its state, unless its keys were only renamed: the"
+                " names of the keys changed.",
+                where=schema.file,
+                was=", ".join(old),
+                now=", ".join(new),
+                remedies=(UNDO_OR_START_OVER,),
             )
     if change.new.operators:
         yield NotAssessed(
-            question="whether the keys of the state are made of the same columns",
-            reason="no run record holds the plan of the query; only their names were compared",
+            question="whether the keys of the state come from the same columns",
+            reason=f"{NOT_RECORDED.reason}; only the names of the keys were compared",
         )

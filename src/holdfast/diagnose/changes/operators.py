@@ -1,13 +1,13 @@
-"""Stage 3: are the stateful operators the same, in the same order?
+"""Are the stateful operators the same, in the same order?
 
-Spark numbers them from the sink to the sources, keeps the state of each by its number, and compares
-names alone: two operators of one kind that change places are not noticed.
+Spark numbers operators from the sink to the sources, keeps the state of each under its number, and
+compares only names. So it does not notice if two operators of the same kind swap places.
 """
 
 from collections.abc import Iterator, Sequence
 
 from holdfast.diagnose.changes import difference
-from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.diagnose.changes.difference import UNDO, UNDO_OR_START_OVER
 from holdfast.model.fact import Known
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import PlanOperator
@@ -16,13 +16,13 @@ _SAME = {"StatefulStreamlineAggregate": "stateStoreSave"}
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Number, kind and order."""
+    """Compare number, kind and order."""
     was, where, named = find_previous(change)
-    now = [one.kind for one in change.new.operators]
+    now = [operator.kind for operator in change.new.operators]
     if was is None:
         if now:
             yield NotAssessed(
-                question="whether the stateful operators are the ones that wrote the state",
+                question="whether the stateful operators are those that wrote the state",
                 reason="neither the checkpoint nor a run record names them",
             )
         return
@@ -33,22 +33,23 @@ def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
 
 
 def find_previous(change: QueryChange) -> tuple[list[str] | None, str, bool]:
-    """Names of the operators whose state is there, what says so, and whether Spark can tell."""
-    seen = sorted(change.evidence.operators, key=lambda one: one.operator)
-    named = [
-        one.name.value if isinstance(one.name, Known) and not one.name.inferred else ""
-        for one in seen
+    """Return the names of the old operators, the file with them, and whether Spark compares it."""
+    facts = [
+        operator.name
+        for operator in sorted(change.evidence.operators, key=lambda operator: operator.operator)
     ]
-    # Before a first commit there may be state of some operators, and not yet of others.
+    named = [fact.value if isinstance(fact, Known) and not fact.inferred else "" for fact in facts]
+    # Before the first commit, some operators may have state and others not yet.
     whole = change.evidence.batches.last_committed is not None
     if all(named) and whole:
         where = "state/0/_metadata" if named else "state"
-        return [_SAME.get(one, one) for one in named], where, True
+        return [_SAME.get(name, name) for name in named], where, True
     if change.old is not None:
-        return [one.kind for one in change.old.operators], difference.name_record(change), False
-    told = [one.name for one in seen if isinstance(one.name, Known)]
-    if len(told) == len(seen) and whole:
-        return [one.value for one in told], told[0].read_from[0], False
+        kinds = [operator.kind for operator in change.old.operators]
+        return kinds, difference.name_record(change), False
+    known = [fact for fact in facts if isinstance(fact, Known)]
+    if len(known) == len(facts) and whole:
+        return [fact.value for fact in known], known[0].read_from[0], False
     return None, "", False
 
 
@@ -59,30 +60,33 @@ def _make_change_finding(
         return difference.make_finding(
             Code.OPERATORS_CHANGED,
             Severity.NOTE,
-            "The state of an operator that is gone stays where it is, and nothing reads it. The"
-            " checkpoint does not name its operators, so that Spark does not notice.",
+            "The state of the removed operator stays in the checkpoint, and nothing reads it. The"
+            " checkpoint does not name its operators, so Spark does not notice.",
             where=where,
             was=", ".join(was),
             now="",
         )
     if not was:
-        text = "There is no state to load for an operator that is new: the first batch fails."
+        text = "The first batch will fail: there is no state to load for the new operator."
     elif not now:
-        text = "The state of an operator that is gone stops the first batch."
+        text = "The first batch will fail: the checkpoint has state of a removed operator."
     elif len(was) != len(now):
-        text = "Another number of stateful operators: each takes the state of another, and fails."
+        text = (
+            "Operators will load the state of other operators and fail: the number of stateful"
+            " operators changed."
+        )
     else:
-        text = "A stateful operator is of another kind than the one whose state is there."
+        text = "An operator will load state of a different kind: a stateful operator was replaced."
     return difference.make_finding(
         Code.OPERATORS_CHANGED,
         Severity.BLOCKS if named else Severity.LOSES,
-        f"{text} An offset entry is written by then."
+        f"{text} By then, Spark has written an offset entry."
         if named
-        else f"{text} The checkpoint does not name its operators, so that Spark does not notice.",
+        else f"{text} The checkpoint does not name its operators, so Spark does not notice.",
         where=where,
         was=", ".join(was),
         now=", ".join(now),
-        remedies=(f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        remedies=(UNDO_OR_START_OVER,),
     )
 
 
@@ -92,17 +96,17 @@ def _find_swapped(change: QueryChange, old: Sequence[PlanOperator]) -> Iterator[
         yield difference.make_finding(
             Code.OPERATORS_SWAPPED,
             Severity.LOSES,
-            "Stateful operators of one kind have changed places: each takes the other's state,"
-            " and Spark does not notice.",
+            "Operators will load each other's state: stateful operators of the same kind swapped"
+            " places, and Spark does not notice.",
             where=difference.name_record(change),
             was="; ".join(f"{kind} {keys}" for kind, keys in was),
             now="; ".join(f"{kind} {keys}" for kind, keys in now),
-            remedies=(TAKE_BACK,),
+            remedies=(UNDO,),
         )
 
 
 def _list_keys(operators: Sequence[PlanOperator]) -> list[tuple[str, str]]:
-    return [(one.kind, difference.format_terms(one.keys)) for one in operators]
+    return [(operator.kind, difference.format_terms(operator.keys)) for operator in operators]
 
 
 def _is_exchanged(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
@@ -110,7 +114,7 @@ def _is_exchanged(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]
 
 
 def pair_unchanged(change: QueryChange) -> Iterator[tuple[int, PlanOperator, PlanOperator]]:
-    """The operators that are what they were, by number, as they were and as they are to be."""
+    """Yield the operators that kept their number and kind, as they were and as they will be."""
     if change.old is None or _is_exchanged(
         _list_keys(change.old.operators), _list_keys(change.new.operators)
     ):

@@ -1,7 +1,7 @@
-"""Stage 3: are the sources read in the same way?
+"""Are the sources read in the same way?
 
-Rates and limits may change at any time. Where to begin has no effect once there is a checkpoint.
-How bytes become rows is for the query's author to know.
+Rates and limits may change at any time. A starting position has no effect once there is a
+checkpoint. Only the author of the query knows what an option of the file format means for the rows.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _SERVERS = "kafka.bootstrap.servers"
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding]:
-    """Options and columns of each source that is still the same."""
+    """Compare the options and columns of each source that has kept its kind and target."""
     if change.old is None or len(change.old.sources) != len(change.new.sources):
         return
     for index, (was, now) in enumerate(zip(change.old.sources, change.new.sources, strict=True)):
@@ -43,49 +43,53 @@ def _compare_option(
 ) -> Iterator[Finding]:
     severity, text = _explain_option(key.lower(), cluster)
     if key.lower() == _SERVERS and cluster is ClusterMatch.OTHER:
-        return  # told as what it is, KAFKA_CLUSTER_CHANGED
+        return  # reported as KAFKA_CLUSTER_CHANGED
     old = change.old.sources[index] if change.old else change.new.sources[index]
     yield difference.make_finding(
         Code.SOURCE_OPTION_CHANGED,
         severity,
-        f"Option `{key}` of source {index}: {text}",
+        f"Option `{key}` of source {index} changed: {text}",
         where=difference.name_record(change),
         was=old.options.get(key, ""),
         now=change.new.sources[index].options.get(key, ""),
-        remedies=(difference.TAKE_BACK,) if severity is Severity.UNDEFINED else (),
+        remedies=(difference.UNDO,) if severity is Severity.UNDEFINED else (),
     )
 
 
 def _explain_option(key: str, cluster: ClusterMatch) -> tuple[Severity, str]:
     if key.startswith(_RATES):
-        return Severity.NOTE, "how much a batch takes may change at any time."
+        return Severity.NOTE, "rates and limits may change at any time."
     if key in _IGNORED:
         return Severity.NOTE, "it has no effect once there is a checkpoint."
     if key == "failondataloss":
-        return Severity.NOTE, "it decides whether offsets that are gone stop the query."
+        return Severity.NOTE, "it decides whether missing offsets stop the query."
     if key == _SERVERS and cluster is ClusterMatch.SAME:
-        return Severity.NOTE, "they are servers of the same cluster."
+        return Severity.NOTE, "the servers belong to the same cluster."
     if key == _SERVERS:
         return (
             Severity.UNDEFINED,
-            "if it is another cluster, the offsets name other rows, and nothing notices.",
+            (
+                "if the new servers belong to a different cluster, the offsets point to other"
+                " records, and Spark does not notice."
+            ),
         )
-    return Severity.UNDEFINED, "it may decide which rows are read, or what is in them."
+    return Severity.UNDEFINED, "it may decide which rows are read, or what they contain."
 
 
 def _compare_columns(
     change: QueryChange, index: int, was: PlanSource, now: PlanSource
 ) -> Iterator[Finding]:
-    old, new = ([(one.name, one.type) for one in source.columns] for source in (was, now))
+    old, new = ([(column.name, column.type) for column in source.columns] for source in (was, now))
     if old == new:
         return
-    gone = [f"{name} {type_}" for name, type_ in old if (name, type_) not in new]
-    come = [f"{name} {type_}" for name, type_ in new if (name, type_) not in old]
+    removed = [f"{name} {type_}" for name, type_ in old if (name, type_) not in new]
+    added = [f"{name} {type_}" for name, type_ in new if (name, type_) not in old]
     yield difference.make_finding(
         Code.SOURCE_SCHEMA_CHANGED,
         Severity.NOTE,
-        f"Source {index} has other columns; what reaches the state is compared by itself.",
+        f"The columns of source {index} changed. Changes that reach the state are reported"
+        " separately.",
         where=difference.name_record(change),
-        was=", ".join(gone),
-        now=", ".join(come),
+        was=", ".join(removed),
+        now=", ".join(added),
     )

@@ -1,7 +1,8 @@
-"""Stage 3: are Kafka's cluster and topics those that the offsets are of?
+"""Do the Kafka cluster and its topics still belong to the offsets in the checkpoint?
 
-The names may be the same: of servers that are now another cluster's, of a topic that was deleted
-and made anew. Spark goes on at the old offset in either, as soon as there are that many records.
+Names prove nothing: the servers may now belong to a different cluster, and a topic may have been
+deleted and created again. In both cases Spark continues at the old offset, once there are that many
+records.
 """
 
 from collections.abc import Iterator
@@ -18,12 +19,13 @@ _SERVERS = "kafka.bootstrap.servers"
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Every source that was Kafka, is Kafka, and has read something."""
+    """Compare every source that was Kafka, still is, and has read records."""
     if change.old is None or len(change.old.sources) != len(change.new.sources):
         return
-    old, seen = change.old.by_name, {one.name: one for one in change.evidence.sources}
+    old = change.old.by_name
+    sources = {source.name: source for source in change.evidence.sources}
     for name, now in change.new.by_name.items():
-        was, source = old.get(name), seen.get(name)
+        was, source = old.get(name), sources.get(name)
         if was is not None and source is not None and was.kind == now.kind == "Kafka":
             yield from _compare_source(change, source, was, now)
 
@@ -35,50 +37,53 @@ def _compare_source(
     old, new = was.identity, now.identity
     if not begun:
         return
-    if isinstance(old, Unknown) or isinstance(new, Unknown):
-        told = [one.reason for one in (old, new) if isinstance(one, Unknown)]
-        yield _make_not_assessed(source, "its cluster and topics are", told[0])
+    if isinstance(old, Unknown):
+        yield _make_not_assessed(source, "cluster and topics", old.reason)
+        return
+    if isinstance(new, Unknown):
+        yield _make_not_assessed(source, "cluster and topics", new.reason)
         return
     if kafka_identity.compare_clusters(old, new) is ClusterMatch.OTHER:
         yield difference.make_finding(
             Code.KAFKA_CLUSTER_CHANGED,
             Severity.LOSES,
-            f"Source {source.name} reads from another Kafka cluster: its offsets count other"
-            " records there, and Spark does not notice.",
+            f"Source {source.name} will read the wrong records: it now reads from a different Kafka"
+            " cluster, where the old offsets belong to other records. Spark does not notice.",
             where=difference.name_record(change),
             was=_describe_cluster(was, old),
             now=_describe_cluster(now, new),
             remedies=kafka_identity.CLUSTER_REMEDIES,
         )
         return
-    anew = {
+    recreated = {
         name: ids for name, ids in kafka_identity.find_recreated(old, new).items() if name in begun
     }
-    if anew:
+    if recreated:
         yield difference.make_finding(
             Code.KAFKA_TOPIC_RECREATED,
             Severity.LOSES,
-            f"A topic of source {source.name} was deleted and made anew: Spark goes on at the old"
-            " offset, and never reads what the new one holds before it.",
+            f"Source {source.name} will skip records: its topic was deleted and created again."
+            " Spark continues at the old offset, and never reads the records of the new topic"
+            " before it.",
             where=difference.name_record(change),
-            was=", ".join(f"{name} (topic id {one})" for name, (one, _) in anew.items()),
-            now=", ".join(f"{name} (topic id {one})" for name, (_, one) in anew.items()),
+            was=", ".join(f"{name} (topic id {id_})" for name, (id_, _) in recreated.items()),
+            now=", ".join(f"{name} (topic id {id_})" for name, (_, id_) in recreated.items()),
             remedies=kafka_identity.TOPIC_REMEDIES,
         )
-    hidden = sorted(begun & old.topics.keys() - new.topics.keys())
-    if hidden and was.target == now.target:
+    missing = sorted(begun & old.topics.keys() - new.topics.keys())
+    if missing and was.target == now.target:
         yield _make_not_assessed(
             source,
-            f"{', '.join(hidden)} is",
-            "the cluster has no topic of that name, or tells no id",
+            f"topic {', '.join(missing)}",
+            "the cluster has no topic of that name, or does not return its id",
         )
 
 
 def _make_not_assessed(source: SourceEvidence, what: str, reason: str) -> NotAssessed:
-    question = f"whether {what} what source {source.name} has read from so far"
+    question = f"whether source {source.name} still reads the same {what}"
     return NotAssessed(question=question, reason=reason)
 
 
 def _describe_cluster(source: PlanSource, identity: KafkaIdentity) -> str:
-    servers = (one for key, one in source.options.items() if key.lower() == _SERVERS)
+    servers = (value for key, value in source.options.items() if key.lower() == _SERVERS)
     return f"cluster {identity.cluster} at {next(servers, 'unknown servers')}"

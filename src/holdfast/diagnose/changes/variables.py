@@ -1,14 +1,15 @@
-"""Stage 3: does a processor of `transformWithState` keep the same variables?
+"""Does a processor of `transformWithState` have the same variables?
 
-Spark finds them by name. One that is not there starts empty, whatever lies under another name. It
-compares kinds and types of those that are.
+Spark finds a variable by its name. A variable whose name is not in the state starts empty, even if
+its data is there under a different name. Spark compares the kinds and types of the variables that
+it finds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.diagnose.changes import difference
-from holdfast.diagnose.changes.difference import NEW_CHECKPOINT, TAKE_BACK
+from holdfast.diagnose.changes.difference import UNDO, UNDO_OR_START_OVER
 from holdfast.model.checkpoint import StateColumn
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
 from holdfast.model.fingerprint import Term
@@ -20,37 +21,40 @@ _TIMERS = "TimerState"
 _MAP = "MapState"
 _EXPIRY = "ttlExpirationMs"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_UNDO_OR_RENAME = f"{UNDO}, or give the variable a new name"
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """The variables of each processor beside those of the checkpoint."""
+    """Compare the variables of each processor with those in the checkpoint."""
+    by_number = {operator.operator: operator for operator in change.evidence.operators}
     for number, now in enumerate(change.new.operators):
         if not now.kind.startswith(_KIND):
             continue
-        seen = next((one for one in change.evidence.operators if one.operator == number), None)
-        old = _read_variables(seen) if seen is not None else None
+        old = _read_variables(by_number[number]) if number in by_number else None
         if not old or not now.values:
             yield NotAssessed(
-                question=f"whether the state variables of operator {number} are the old ones",
+                question=f"whether operator {number} has the same state variables as before",
                 reason="its metadata does not name them"
                 if now.values
-                else "its processor could not be asked for them",
+                else "its processor did not report them",
             )
             continue
         where = f"state/{number}/_metadata"
         yield from _compare_names(number, where, old, now.values)
-        new = {one.name: one for one in now.values}
+        new = {variable.name: variable for variable in now.values}
         for name in sorted(old.keys() & new.keys()):
             yield from _compare_variable(change, where, old[name], new[name])
         yield from _compare_lifetimes(change, number, now.values)
 
 
-def _read_variables(seen: OperatorEvidence) -> Mapping[str, Term]:
-    """The variables as the checkpoint tells them; the type is empty where no schema does."""
-    families = {one.name: one for stores in seen.schema.values() for one in stores}
-    found: dict[str, Term] = {}
-    for one in map(as_mapping, as_sequence(as_mapping(seen.properties).get("stateVariables"))):
-        name, kind = str(one.get("stateName", "")), str(one.get("stateVariableType", ""))
+def _read_variables(operator: OperatorEvidence) -> Mapping[str, Term]:
+    """Return the variables in the checkpoint; a type is empty if no schema has it."""
+    families = {family.name: family for stores in operator.schema.values() for family in stores}
+    properties = as_mapping(operator.properties)
+    variables: dict[str, Term] = {}
+    for variable in map(as_mapping, as_sequence(properties.get("stateVariables"))):
+        name = str(variable.get("stateName", ""))
+        kind = str(variable.get("stateVariableType", ""))
         if not name or name.startswith("$") or kind == _TIMERS:
             continue
         type_ = ""
@@ -59,50 +63,52 @@ def _read_variables(seen: OperatorEvidence) -> Mapping[str, Term]:
             type_ = _format_struct(family.value)
             if kind == _MAP:
                 type_ = f"map<{_find_type(family.key, 'userKey')},{type_}>"
-        text = f"{kind} with a time to live" if one.get("ttlEnabled") else kind
-        found[name] = Term(name=name, type=type_, text=text)
-    return found
+        text = f"{kind} with a time to live" if variable.get("ttlEnabled") else kind
+        variables[name] = Term(name=name, type=type_, text=text)
+    return variables
 
 
 def _format_struct(columns: Sequence[StateColumn]) -> str:
-    """The type of a value; with a time to live it lies in a struct beside the time."""
-    if any(one.name == _EXPIRY for one in columns):
+    """Return the type of a value; with a time to live, the value is in a struct with the time."""
+    if any(column.name == _EXPIRY for column in columns):
         return _find_type(columns, "value")
-    shown = (f"{one.name}:{one.type}{'' if one.nullable else ' not null'}" for one in columns)
-    return f"struct<{','.join(shown)}>"
+    fields = (
+        f"{column.name}:{column.type}{'' if column.nullable else ' not null'}" for column in columns
+    )
+    return f"struct<{','.join(fields)}>"
 
 
 def _find_type(columns: Sequence[StateColumn], name: str) -> str:
-    return next((one.type for one in columns if one.name == name), "")
+    return next((column.type for column in columns if column.name == name), "")
 
 
 def _compare_names(
     number: int, where: str, old: Mapping[str, Term], now: Sequence[Term]
 ) -> Iterator[Finding]:
-    gone = [one for name, one in old.items() if name not in {new.name for new in now}]
-    come = [one for one in now if one.name not in old]
-    if not gone and not come:
+    names = {variable.name for variable in now}
+    removed, added = old.keys() - names, names - old.keys()
+    if not removed and not added:
         return
-    if gone and come:
+    if removed and added:
         severity = Severity.LOSES
         text = (
-            "has variables of other names: they start empty, and what lies under the old names is"
-            " not read."
+            "will lose state: its variables have different names. They start empty, and Spark does"
+            " not read the state under the old names."
         )
-    elif come:
+    elif added:
         severity = Severity.UNDEFINED
-        text = "has a new variable: it is empty, also for keys that had rows before."
+        text = "has a new state variable, which starts empty even for keys that already had rows."
     else:
         severity = Severity.NOTE
-        text = "no longer has a variable: what it held stays in the store, and nobody reads it."
+        text = "no longer has a state variable. Its data stays in the store, and nothing reads it."
     yield difference.make_finding(
         Code.STATE_VARIABLES_CHANGED,
         severity,
         f"Operator {number} {text}",
         where=where,
         was=", ".join(sorted(old)),
-        now=", ".join(sorted(one.name for one in now)),
-        remedies=() if severity is Severity.NOTE else (f"{TAKE_BACK}, or {NEW_CHECKPOINT}",),
+        now=", ".join(sorted(variable.name for variable in now)),
+        remedies=() if severity is Severity.NOTE else (UNDO_OR_START_OVER,),
     )
 
 
@@ -113,47 +119,46 @@ def _compare_variable(change: QueryChange, where: str, was: Term, now: Term) -> 
         yield difference.make_finding(
             Code.STATE_SCHEMA_CHANGED,
             Severity.BLOCKS,
-            f"Variable `{now.name}` is of another kind, or has a time to live or none: Spark"
-            " refuses the state.",
+            f"Spark will refuse the state: variable `{now.name}` has a different kind, or gained or"
+            " lost its time to live.",
             where=where,
             was=was.text,
             now=now.text,
-            remedies=(f"{TAKE_BACK}, or give the variable another name",),
+            remedies=(_UNDO_OR_RENAME,),
         )
         return
     if not was.type:
         return
-    cure = f"{TAKE_BACK}, or give the variable another name"
-    for one in difference.compare_types(f"variable `{now.name}`", where, was.type, now.type, cure):
-        avro = change.evidence.settings.get(_ENCODING) == "avro"
-        yield (
-            one
-            if not avro or one.code is not Code.STATE_SCHEMA_CHANGED
-            else replace(
-                one,
+    avro = change.evidence.settings.get(_ENCODING) == "avro"
+    what = f"variable `{now.name}`"
+    for finding in difference.compare_types(what, where, was.type, now.type, _UNDO_OR_RENAME):
+        if avro and finding.code is Code.STATE_SCHEMA_CHANGED:
+            yield replace(
+                finding,
                 severity=Severity.UNDEFINED,
-                text=f"The type of variable `{now.name}` is another one: Avro lets fields come, go"
-                " and grow wider, and Spark refuses the rest.",
+                text=f"Spark may refuse the state: the type of {what} changed. With Avro, fields"
+                " may be added, removed and widened; Spark refuses any other change.",
             )
-        )
+        else:
+            yield finding
 
 
 def _compare_lifetimes(change: QueryChange, number: int, now: Sequence[Term]) -> Iterator[Finding]:
-    """Times to live: a checkpoint tells whether there is one, and a run record how long it is."""
+    """Compare times to live: the checkpoint shows which variables have one, a record how long."""
     if change.old is None or number >= len(change.old.operators):
         return
-    was = {one.name: one.text for one in change.old.operators[number].values}
-    for one in now:
-        kind, _, new = one.text.partition(" ")
-        old_kind, _, old = was.get(one.name, one.text).partition(" ")
+    was = {variable.name: variable.text for variable in change.old.operators[number].values}
+    for variable in now:
+        kind, _, new = variable.text.partition(" ")
+        old_kind, _, old = was.get(variable.name, variable.text).partition(" ")
         if old and new and old != new and kind == old_kind:
             yield difference.make_finding(
                 Code.TIMEOUT_CHANGED,
                 Severity.UNDEFINED,
-                f"Variable `{one.name}` lives for another time: what was written before keeps the"
+                f"The time to live of variable `{variable.name}` changed: existing entries keep the"
                 " old one.",
                 where=difference.name_record(change),
                 was=f"{old} ms",
                 now=f"{new} ms",
-                remedies=(TAKE_BACK, "accept it, if what is there may go at the old time"),
+                remedies=(UNDO, "accept the change, if existing entries may expire as before"),
             )

@@ -1,6 +1,7 @@
-"""Stage 3: are the watermarks the same?
+"""Are the watermarks the same?
 
-A checkpoint holds one watermark, of no column, and a start takes the later one of it and the new.
+A checkpoint has one watermark, without the name of its column. A start uses the later one of this
+watermark and the new one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from holdfast.diagnose.changes import difference
 from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Finding, NotAssessed, QueryChange, Severity
-from holdfast.model.fingerprint import PlanWatermark
+from holdfast.model.fingerprint import NOT_RECORDED, PlanWatermark
 
 
 def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
-    """Columns and delays."""
+    """Compare columns and delays."""
     new = change.new.watermarks
     if change.old is None:
         yield from _compare_commits(change)
@@ -27,11 +28,11 @@ def evaluate(change: QueryChange) -> Iterator[Finding | NotAssessed]:
     yield difference.make_finding(
         Code.WATERMARK_CHANGED,
         severity,
-        f"The watermark is another one: {text}",
+        f"The watermark changed: {text}",
         where=difference.name_record(change),
         was=_format_watermarks(old),
         now=_format_watermarks(new),
-        remedies=(difference.TAKE_BACK,) if stateful else (),
+        remedies=(difference.UNDO,) if stateful else (),
     )
 
 
@@ -39,44 +40,43 @@ def _explain_change(
     old: Sequence[PlanWatermark], new: Sequence[PlanWatermark]
 ) -> tuple[Severity, str]:
     if not old:
-        return Severity.UNDEFINED, "what is in the state already was never held against one."
+        return Severity.UNDEFINED, "the rows in the state were never checked against a watermark."
     if not new:
-        return Severity.UNDEFINED, "state is not cleared any more, and late rows are not dropped."
-    if [one.column for one in old] != [one.column for one in new]:
+        return Severity.UNDEFINED, "Spark no longer clears state, and no longer drops late rows."
+    if [watermark.column for watermark in old] != [watermark.column for watermark in new]:
         return (
             Severity.LOSES,
             (
-                "the time that was reached stays, and rows that are earlier by the new column are"
-                " dropped as late."
+                "Spark keeps the time that the old column reached, and drops rows whose new column"
+                " is earlier as late."
             ),
         )
     return (
         Severity.UNDEFINED,
-        "the time that was reached stays; a longer delay lets no row in that it has passed.",
+        "Spark keeps the time that it reached. A longer delay admits no rows before that time.",
     )
 
 
 def _compare_commits(change: QueryChange) -> Iterator[Finding | NotAssessed]:
+    """Without a record of the old query, compare with the watermark of the last commit."""
     commits = change.evidence.commit_entries
-    reached = [one.next_watermark_ms for one in commits.values()]
-    known = [one for one in reached if not isinstance(one, Unknown)]
     last = commits[max(commits)].next_watermark_ms if commits else 0
-    if known and not isinstance(last, Unknown) and last > 0 and not change.new.watermarks:
+    if not isinstance(last, Unknown) and last > 0 and not change.new.watermarks:
         yield difference.make_finding(
             Code.WATERMARK_CHANGED,
             Severity.UNDEFINED,
-            "The query had a watermark and has none any more: state is not cleared.",
+            "Spark will no longer clear state: the query had a watermark and no longer has one.",
             where=f"commits/{max(commits)}",
             was=f"a watermark of {last} ms",
             now="",
-            remedies=(difference.TAKE_BACK,),
+            remedies=(difference.UNDO,),
         )
     elif change.new.watermarks:
         yield NotAssessed(
-            question="whether columns and delays of the watermarks are the old ones",
-            reason="no run record holds the plan of the query",
+            question="whether the columns and delays of the watermarks are unchanged",
+            reason=NOT_RECORDED.reason,
         )
 
 
 def _format_watermarks(watermarks: Sequence[PlanWatermark]) -> str:
-    return ", ".join(f"{one.column} {one.delay}" for one in watermarks)
+    return ", ".join(f"{watermark.column} {watermark.delay}" for watermark in watermarks)

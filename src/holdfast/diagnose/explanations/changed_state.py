@@ -1,4 +1,4 @@
-"""Changes of what a query keeps in its state."""
+"""Explanations of changes to what a query keeps in its state."""
 
 from collections.abc import Mapping
 
@@ -7,96 +7,126 @@ from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
 from holdfast.spark.versions import PREDICTED
 
-_BY_TYPE = ((PREDICTED, "compares types by their place, and neither names nor meaning"),)
-_ANEW = f"Take the change back, or {advice.NEW_CHECKPOINT}."
+_BY_TYPE = ((PREDICTED, "compares types by position, but neither names nor meaning"),)
+_UNDO_OR_START_OVER = f"Undo the change, or {advice.NEW_CHECKPOINT}."
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.OPERATORS_CHANGED: Explanation(
-        meaning="The stateful operators of the query are not those whose state is there.",
+        meaning="The stateful operators of the query differ from the operators that wrote the"
+        " state.",
         causes="An aggregate, a deduplication or a join was added, removed or replaced.",
         spark=(
-            ("3.5", "compares nothing: may drop rows without an error"),
+            ("3.5", "compares nothing, and may drop rows without an error"),
             (
                 "4.0 and later",
                 (
-                    "fails when a batch is planned, by the operators' names; a new batch has its"
-                    " offset entry by then"
+                    "compares the operators' names and fails when it plans a batch; a new batch has"
+                    " its offset entry by then"
                 ),
             ),
-            ("4.0 and 4.1", "an operator without state fails as its first version is missing"),
+            (
+                "4.0 and 4.1",
+                (
+                    "fails if an operator has no state yet, because the first version of its state"
+                    " is missing"
+                ),
+            ),
         ),
-        cures=_ANEW,
+        cures=_UNDO_OR_START_OVER,
     ),
     Code.OPERATORS_SWAPPED: Explanation(
-        meaning="Two stateful operators of one kind have changed places.",
-        causes="The order of two deduplications or two joins was changed.",
-        spark=((PREDICTED, "numbers operators by their place and compares names: never notices"),),
-        cures="Take the change back.",
+        meaning="Two stateful operators of the same kind swapped places, so each loads the state"
+        " of the other.",
+        causes="The order of two deduplications or two joins changed.",
+        spark=(
+            (
+                PREDICTED,
+                "numbers operators by their position and compares only their names: never notices",
+            ),
+        ),
+        cures="Undo the change.",
     ),
     Code.STATE_SCHEMA_CHANGED: Explanation(
-        meaning="Keys or values of the state have other types, or another number of them.",
+        meaning="The keys or values of the state have different types, or there are more or fewer"
+        " of them.",
         causes="A grouping column, an aggregate or a column of a join was added, removed or cast.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "refuses it with `STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE` or its like, when a"
-                    " batch is planned; a new batch has its offset entry by then"
+                    "refuses the state with `STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE` or a similar"
+                    " error when it plans a batch; a new batch has its offset entry by then"
                 ),
             ),
         ),
-        cures=_ANEW,
+        cures=_UNDO_OR_START_OVER,
     ),
     Code.KEYS_CHANGED: Explanation(
-        meaning="State is kept by other keys of the same types: another column, another window,"
-        " another order.",
-        causes="`groupBy`, `dropDuplicates` or a join's condition names another column; a window"
-        " has another length; an upgrade from 3.5 with five or more columns in `dropDuplicates`.",
+        meaning="The state has different keys of the same types: a different column, window or"
+        " order. Spark reads old state under keys that mean something else.",
+        causes="`groupBy`, `dropDuplicates` or a join condition names a different column; a window"
+        " has a different length; or an upgrade from 3.5 with five or more columns in"
+        " `dropDuplicates`.",
         spark=_BY_TYPE,
-        cures=_ANEW,
+        cures=_UNDO_OR_START_OVER,
     ),
     Code.AGGREGATES_CHANGED: Explanation(
-        meaning="The state holds other aggregates in columns of the same types: a sum goes on as a"
-        " maximum, or as the sum of another column.",
-        causes="An aggregate was replaced, or two were exchanged.",
+        meaning="The state columns have the same types but different aggregates: a sum continues"
+        " as a maximum, or as the sum of a different column.",
+        causes="An aggregate was replaced, or two aggregates were swapped.",
         spark=_BY_TYPE,
-        cures=_ANEW,
+        cures=_UNDO_OR_START_OVER,
     ),
     Code.JOIN_TYPE_CHANGED: Explanation(
-        meaning="A join of two streams is of another type.",
-        causes="`inner` became `leftOuter`, say.",
-        spark=((PREDICTED, "forbids it in its documentation, and never notices"),),
-        cures=_ANEW,
+        meaning="The type of a stream-stream join changed.",
+        causes="For example, `inner` became `leftOuter`.",
+        spark=((PREDICTED, "forbids the change in its documentation, but never notices it"),),
+        cures=_UNDO_OR_START_OVER,
     ),
     Code.JOIN_CHANGED: Explanation(
-        meaning="A join of two streams has another condition beside its keys, or keeps other"
-        " columns of the same types.",
-        causes="The interval of a time condition was changed.",
-        spark=((PREDICTED, "calls it ill-defined, and never notices"),),
-        cures="Accept it if rows removed by the old condition are no loss.",
+        meaning="A stream-stream join has a different condition besides its keys, or keeps"
+        " different columns of the same types.",
+        causes="For example, the interval of a time condition changed.",
+        spark=(
+            (PREDICTED, "calls the change ill-defined in its documentation, but never notices it"),
+        ),
+        cures="Accept the change if you do not need the rows that the old condition removed.",
     ),
     Code.STATE_FIELDS_RENAMED: Explanation(
-        meaning="Fields of a state of your own have other names and the same types.",
-        causes="The state's schema was edited.",
+        meaning="Fields of user-defined state have new names and the same types.",
+        causes="Somebody edited the schema of the state.",
         spark=_BY_TYPE,
-        cures="None is needed if each place still means the same.",
+        cures="No action is needed if the field at each position still means the same.",
     ),
     Code.STATE_VARIABLES_CHANGED: Explanation(
-        meaning="A processor of `transformWithState` has other state variables.",
-        causes="A variable was renamed, added or removed. Each is found by its name alone.",
-        spark=(("4.0 and later", "starts a variable empty that it does not find, and is silent"),),
-        cures="Keep the old name. A new variable needs no cure if empty is right for keys that had"
-        " rows before; one that is gone needs none, or `deleteIfExists` in `init` to make room.",
+        meaning="A processor of `transformWithState` has different state variables.",
+        causes="A variable was renamed, added or removed. Spark finds each variable by its name"
+        " alone.",
+        spark=(
+            (
+                "4.0 and later",
+                "starts a variable empty if it does not find its name, without a message",
+            ),
+        ),
+        cures="Keep the old name. A new variable needs no action if it may be empty for keys that"
+        " already had rows. A removed variable needs no action; to free its space, call"
+        " `deleteIfExists` in `init`.",
     ),
     Code.TIMEOUT_CHANGED: Explanation(
-        meaning="State of your own has another kind of timeout or time mode, or lives for another"
-        " time.",
-        causes="A change from processing time to event time, say.",
+        meaning="User-defined state has a different kind of timeout, a different time mode or a"
+        " different time to live.",
+        causes="For example, a change from processing time to event time.",
         spark=(
-            (PREDICTED, "refuses it where one of both is none: a column more or less"),
+            (
+                PREDICTED,
+                (
+                    "refuses a change from or to no timeout, because the state has one column more"
+                    " or less"
+                ),
+            ),
             (PREDICTED, "does not notice a change from one clock to the other"),
-            ("4.0 and later", "transformWithState refuses another time mode"),
+            ("4.0 and later", "refuses a different time mode of transformWithState"),
         ),
-        cures=_ANEW,
+        cures=_UNDO_OR_START_OVER,
     ),
 }

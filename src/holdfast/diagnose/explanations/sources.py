@@ -1,4 +1,4 @@
-"""The logs of file sources, and what the sources themselves still have."""
+"""Explanations of findings about the logs of file sources, and the data that sources still have."""
 
 from collections.abc import Mapping
 
@@ -9,165 +9,174 @@ from holdfast.spark.versions import PREDICTED
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.SOURCE_LOG_DAMAGED: Explanation(
-        meaning="A file source reads its own log when it is made: the last compacted entry and all"
-        " after it. One of these is missing or cannot be read.",
-        causes="Deletion, a copy that was cut off, a disk that filled up.",
-        spark=((PREDICTED, "fails with `IllegalStateException` before any batch"),),
+        meaning="The log of a file source is damaged. When Spark creates the source, it reads the"
+        " last compacted entry of this log and every entry after it. One of these entries is"
+        " missing or cannot be read.",
+        causes="Somebody deleted an entry, a copy was interrupted, or a disk was full.",
+        spark=((PREDICTED, "fails with `IllegalStateException` before it runs any batch"),),
         cures="Restore `sources/<i>` from a copy of the same checkpoint.",
     ),
     Code.SOURCE_LOG_AHEAD: Explanation(
-        meaning="The log of a file source lists files that no offset entry names yet.",
-        causes="A crash between listing files and planning the batch; or the checkpoint was taken"
-        " back and `sources` was not.",
+        meaning="The log of a file source lists files that are not in any offset entry yet.",
+        causes="The query crashed after it had listed files and before it planned the batch. Or"
+        " somebody rewound the checkpoint but not `sources`.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "takes everything that is listed as one batch, and new files with it: the"
-                    " limits"
-                    " per batch are not kept"
+                    "takes all listed files and any new files as one batch, and ignores the limits"
+                    " per batch"
                 ),
             ),
         ),
-        cures="Nothing has to be done, unless the sink knows the batch by its number.",
+        cures="No action is needed, unless the sink recognizes batches by their number.",
     ),
     Code.SOURCE_LOG_BEHIND: Explanation(
-        meaning="The offset log names a position that the log of the file source does not have.",
-        causes="`sources` was deleted, or comes from an older copy than the two logs.",
+        meaning="The offset log names a position that does not exist in the log of the file"
+        " source.",
+        causes="Somebody deleted `sources`, or restored it from an older copy than the two logs.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "fails with `batch N doesn't exist`, or with a bare `AssertionError` after it"
-                    " has written one more offset entry, where the last batch had no data"
+                    "fails with `batch N doesn't exist`. If the last batch had no data, it fails"
+                    " with a bare `AssertionError` after it has written one more offset entry"
                 ),
             ),
         ),
-        cures="Restore `sources/<i>`. An emptied log makes the source list every file again.",
+        cures="Restore `sources/<i>`. If the log is emptied instead, the source lists every file"
+        " again.",
     ),
     Code.SOURCE_LOG_INTERVAL: Explanation(
-        meaning="The log of a file source has plain entries where the default setting would have"
-        " compacted them.",
+        meaning="The log of a file source has plain entries where Spark's default setting would"
+        " have compacted them.",
         causes="The query ran with `spark.sql.streaming.fileSource.log.compactInterval` above 10."
-        " No file keeps that setting.",
+        " No file records this setting.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "looks for a compacted entry by the setting of the session, unless there are"
-                    " two of them, and fails before any batch where it is not there"
+                    "computes from the session's setting where a compacted entry must be, unless"
+                    " the log has two compacted entries. It fails before any batch if that entry"
+                    " does not exist"
                 ),
             ),
         ),
         cures="Start the query with the setting that it ran with.",
     ),
     Code.SOURCE_WENT_BACK: Explanation(
-        meaning="A batch ends before it begins: the offset of a file source, or of a Kafka"
-        " partition in a batch that is committed.",
-        causes="An offset entry was edited, or comes from another checkpoint; or the topic was"
-        " deleted and created again.",
+        meaning="A batch ends before it begins. This concerns a file source, or a Kafka partition"
+        " in a committed batch.",
+        causes="Somebody edited an offset entry or took it from a different checkpoint, or the"
+        " topic was deleted and created again.",
         spark=(
-            (PREDICTED, "fails with a bare `AssertionError` at files"),
+            (PREDICTED, "with files, fails with a bare `AssertionError`"),
             (
                 PREDICTED,
                 (
-                    "goes on from the lower offset of Kafka after the batch is committed, and reads"
-                    " the records from there again"
+                    "with Kafka, continues from the lower offset after the committed batch, and"
+                    " reads the records from there again"
                 ),
             ),
         ),
         cures="Restore the offset entries. If the topic was created again, its records are new.",
     ),
     Code.OFFSET_OF_OTHER_SOURCE: Explanation(
-        meaning="The offset log has a line that the source cannot read: the folder of the source"
-        " below `sources` was made by a source of another kind. If that folder can be left over"
-        " from an earlier query, this is undefined.",
-        causes="An entry was edited, or `offsets` and `sources` come from different checkpoints; or"
-        " the query changed its source and only `offsets` and `commits` were deleted.",
+        meaning="The offset log has a line that its source cannot read: a source of a different"
+        " kind created the folder of this source in `sources`. The finding is undefined if this"
+        " folder may be left over from an earlier query.",
+        causes="Somebody edited an entry, or `offsets` and `sources` come from different"
+        " checkpoints. Or the query got a new source, and only `offsets` and `commits` were"
+        " deleted.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "a file source fails with `MappingException`, Kafka with"
-                    " `IllegalArgumentException: Expected e.g. …`, rate with"
-                    " `NumberFormatException`, before any row is read. Spark does not check the"
-                    " kind of a source"
+                    "does not check the kind of a source. Before any row is read, a file source"
+                    " fails with `MappingException`, Kafka with `IllegalArgumentException: Expected"
+                    " e.g. …`, and rate with `NumberFormatException`"
                 ),
             ),
         ),
-        cures="Restore the entry from a copy of the same checkpoint. If the query reads another"
-        " source now, and only the folder is old, move the folder away.",
+        cures="Restore the entry from a copy of the same checkpoint. If the query now reads a"
+        " different source and only the folder is old, move the folder away.",
     ),
     Code.SOURCE_NOT_REPLAYABLE: Explanation(
-        meaning="A socket, or a memory source of a test, counts from 0 in each process and keeps"
-        " nothing: the numbers of the checkpoint mean nothing to the next one. No file names it:"
-        " without a run record or an event log it is told by its bare numbers, and by having no"
-        " folder below `sources`; a connector that counts so, too, may be meant.",
-        causes="A query for trying things out was given a checkpoint.",
+        meaning="The query reads from a socket, or from the memory source that tests use. Such a"
+        " source counts from 0 in each process and keeps no data, so the numbers in the checkpoint"
+        " mean nothing to the next process. No file names the source. If there is no run record"
+        " and no event log, it is recognized by its bare numbers and by its missing folder in"
+        " `sources`; a connector that counts in the same way looks the same.",
+        causes="Somebody gave a checkpoint to a query that was meant for experiments.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "connects when a batch runs. At rest at -1 no batch is due: it never"
-                    " connects. A pending batch that ends at -1 runs without rows, and Spark reads"
-                    " on. At any other number it runs a batch without rows at once, and a pending"
-                    " one without its rows before that; when the next line arrives it fails with"
-                    " `IllegalStateException: Offsets committed out of order`"
+                    "connects when a batch runs. If the query is idle at -1, no batch is due and it"
+                    " never connects. A pending batch that ends at -1 runs without rows, and Spark"
+                    " then reads on. At any other number, Spark first runs the pending batch, if"
+                    " there is one, without its rows, then immediately one more batch without rows."
+                    " When the next line arrives, it fails with `IllegalStateException: Offsets"
+                    " committed out of order`"
                 ),
             ),
         ),
-        cures="Read from a source that keeps its data. To go on with this one,"
+        cures="Read from a source that keeps its data. To continue with this source,"
         f" {advice.NEW_CHECKPOINT}.",
     ),
     Code.SOURCE_FILES_GONE: Explanation(
-        meaning="The batch that runs again reads files that are no longer there.",
-        causes="The landing folder was cleaned, or `cleanSource` has moved them.",
-        spark=((PREDICTED, "leaves them out with a warning, and commits the batch without them"),),
-        cures="Put the files back under the same names before the start.",
+        meaning="The batch that runs again reads files that no longer exist.",
+        causes="Somebody cleaned up the landing folder, or `cleanSource` moved the files.",
+        spark=(
+            (PREDICTED, "leaves the files out with a warning, and commits the batch without them"),
+        ),
+        cures="Put the files back under the same names before you start the query.",
     ),
     Code.SOURCE_FILES_REWRITTEN: Explanation(
-        meaning="A landing file has another time of modification than it had when it was read. The"
-        " log keeps its name and that time, no size and no digest: whether its rows have changed is"
-        " not known, which is why this is undefined and stops no start. Files that were copied back"
-        " without their times look the same, and are harmless.",
-        causes="A producer that appends to a file or replaces it; a late correction under the same"
-        " name; a restored landing folder.",
+        meaning="A file in the landing folder has a different modification time than when it was"
+        " read. The log keeps the name and the modification time of each file, but no size and no"
+        " digest, so it is unknown whether the rows changed. The finding is therefore undefined"
+        " and stops no start. Files that were copied back without their times look the same and"
+        " are harmless.",
+        causes="A producer appended to a file or replaced it, a correction arrived under the same"
+        " name, or the landing folder was restored.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "never compares the time of a file whose name it knows, and reads nothing of"
-                    " it. It forgets the name once the newest file in the log is `maxFileAge`"
-                    " newer than this one was: if the file is there then, and not too old itself,"
-                    " it is read once more, whole"
+                    "does not read a file again whose name it knows, and never compares its time."
+                    " It forgets the name once the newest file in the log is `maxFileAge` newer"
+                    " than the recorded time of this file. If the file still exists then and is not"
+                    " too old itself, Spark reads the whole file once more"
                 ),
             ),
         ),
-        cures="Put what is new into a file of another name. To have the whole file read again,"
-        " rename it.",
+        cures="Put the new rows into a file with a different name. To have Spark read the whole"
+        " file again, rename it.",
     ),
     Code.SOURCE_FILES_TOO_OLD: Explanation(
-        meaning="A file lies in the landing folder, no entry of the log names it, and it is older"
-        " than the newest file in the log by more than `maxFileAge`, 7 days by default. Without a"
-        " run record that tells the options of the source this is undefined.",
-        causes="Files that were moved or copied with their old times, as `mv`, `cp -p`, `rsync -t`"
-        " and archives do; one file with a time in the future, which makes all others old.",
+        meaning="Spark will never read a file in the landing folder: no log entry names the file,"
+        " and it is older than the newest file in the log by more than `maxFileAge`, 7 days by"
+        " default. The finding is undefined if no run record has the options of the source.",
+        causes="Files were moved or copied with their old times, as `mv`, `cp -p`, `rsync -t` and"
+        " archives do. Or one file has a time in the future, which makes all other files too old.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "passes over it without a word. The first batch takes files of any age, and"
-                    " `maxFileAge` is without effect where `latestFirst` is set together with"
+                    "skips the file without a message. The first batch takes files of any age."
+                    " `maxFileAge` has no effect if `latestFirst` is set together with"
                     " `maxFilesPerTrigger` or `maxBytesPerTrigger`"
                 ),
             ),
         ),
-        cures="`touch` the files: with a new time they are read. A larger `maxFileAge` has the same"
-        " effect at the next start. Files that need not be read: move them away, or start with"
-        " `--accept SOURCE_FILES_TOO_OLD`.",
+        cures="`touch` the files: Spark reads them once they have a new time. A larger"
+        " `maxFileAge` does the same at the next start. If the files need not be read, move them"
+        " away, or start with `--accept SOURCE_FILES_TOO_OLD`.",
     ),
     Code.DELTA_VERSIONS_GONE: Explanation(
-        meaning="The log of the Delta table no longer reaches back to where the query stands.",
+        meaning="The log of the Delta table no longer has the version at which the query"
+        " continues.",
         causes="The query was stopped for longer than `delta.logRetentionDuration`.",
         spark=(
             (
@@ -175,99 +184,86 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
                 (
                     "fails with `DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE` or"
                     " `DELTA_MISSING_FILES_UNEXPECTED_VERSION`; with `failOnDataLoss=false` it"
-                    " goes on"
-                    " without those versions"
+                    " continues without those versions"
                 ),
             ),
         ),
         cures=f"Restore the log of the table, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.DELTA_TABLE_REPLACED: Explanation(
-        meaning="The table at the path is another one than the query has read.",
-        causes="It was dropped and made anew, or overwritten with another id.",
+        meaning="The Delta table at this path is not the table that the query has read.",
+        causes="The table was dropped and created again, or overwritten with a new id.",
         spark=((PREDICTED, "fails with `DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`"),),
         cures=f"Restore the table, or {advice.NEW_CHECKPOINT}.",
     ),
     Code.KAFKA_OFFSETS_EXPIRED: Explanation(
-        meaning="Records that the query has yet to read are deleted.",
-        causes="The query was stopped for longer than the topic keeps records.",
+        meaning="Kafka has deleted records that the query has not read yet.",
+        causes="The query was stopped for longer than the retention time of the topic.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "with `failOnDataLoss=true` stops; with `false` it goes on at the first"
-                    " record that"
-                    " is there"
+                    "stops if `failOnDataLoss` is `true`; if it is `false`, continues at the first"
+                    " record that still exists"
                 ),
             ),
         ),
-        cures="The records cannot be had from Kafka. Fill the gap from elsewhere, then decide.",
+        cures="Kafka no longer has the records. Fill the gap from elsewhere, then decide how to"
+        " continue.",
     ),
     Code.KAFKA_CLUSTER_CHANGED: Explanation(
-        meaning=(
-            "The query reads from another Kafka cluster than before, by its id: the offsets count"
-            " records that are not there."
-        ),
-        causes=(
-            "`kafka.bootstrap.servers` names another cluster, or its names lead to another one now:"
-            " a move, a copy for a test, a cluster that was set up anew. With `diagnose` also: the"
-            " `--kafka` that was asked is not the one that the query reads."
-        ),
+        meaning="The query reads from a different Kafka cluster than before, according to the"
+        " cluster id. The offsets in the checkpoint count records of the old cluster.",
+        causes="`kafka.bootstrap.servers` names a different cluster, or its host names now lead to"
+        " one: a migration, a copy for a test, a cluster that was set up again. With `diagnose`,"
+        " the server given with `--kafka` may also be the wrong one.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "keeps no cluster id: where the other topic is long enough it reads on from the"
-                    " old offset, without a word"
+                    "does not record the cluster id. If the topic in the new cluster is long"
+                    " enough, Spark reads on from the old offset without an error"
                 ),
             ),
         ),
-        cures=(
-            f"Point it at the old cluster, or {advice.NEW_CHECKPOINT}. Accept it where the"
-            " topics were copied with their offsets."
-        ),
+        cures=f"Point the query at the old cluster, or {advice.NEW_CHECKPOINT}. Accept the change"
+        " if the topics were copied with their offsets.",
     ),
     Code.KAFKA_TOPIC_RECREATED: Explanation(
-        meaning=(
-            "The topic is not the one that was read: it has another id, or it ends before the"
-            " offset that was read last."
-        ),
-        causes=(
-            "It was deleted and made anew. Where no run record tells the old id, the servers may"
-            " also be another cluster's; where the id is the same, the cluster has lost the last"
-            " records of the topic."
-        ),
+        meaning="The topic is not the topic that the query has read: it has a different id, or it"
+        " ends before the last offset that was read.",
+        causes="The topic was deleted and created again. If no run record has the old id, the"
+        " servers may also belong to a different cluster. If the id is the same, the cluster has"
+        " lost the last records of the topic.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "notices only while the new topic is shorter than the old offset; later it"
-                    " reads"
-                    " on from there, without a word"
+                    "notices only while the new topic is shorter than the old offset. Once it is"
+                    " longer, Spark reads on from the old offset without an error"
                 ),
             ),
         ),
-        cures=(
-            f"To read the new topic, {advice.NEW_NAME}. Accept it"
-            " where the records before the old offset are not wanted."
-        ),
+        cures=f"To read the new topic, {advice.NEW_NAME}. Accept the change if you do not need the"
+        " records before the old offset.",
     ),
     Code.KAFKA_PARTITION_GONE: Explanation(
-        meaning="A partition in the offsets is not in the cluster, or was not when the batch that"
-        " runs again was planned.",
-        causes="As for KAFKA_TOPIC_RECREATED, or the topic's name has changed.",
+        meaning="A partition that has an offset does not exist in the cluster, or did not exist"
+        " when the batch that runs again was planned.",
+        causes="The same as for KAFKA_TOPIC_RECREATED, or the topic has a new name.",
         spark=(
             (
                 PREDICTED,
                 (
-                    "with `failOnDataLoss=true`, the default, stops at every start, from 4.0 on"
-                    " with `KAFKA_DATA_LOSS`; with `false` leaves it out"
+                    "stops at every start if `failOnDataLoss` is `true`, which is the default; from"
+                    " 4.0 on the error is `KAFKA_DATA_LOSS`. If it is `false`, Spark leaves the"
+                    " partition out"
                 ),
             ),
         ),
-        cures="If the batch was planned with the wrong topic, or against the wrong cluster, and the"
-        " sink has none of its rows: move its entry in `offsets` away, with the hidden `.crc`, and"
-        " start the query with the right one. If the partition is gone for good: start the query"
-        " with `failOnDataLoss` set to `false`.",
+        cures="If the batch was planned with the wrong topic or against the wrong cluster, and the"
+        " sink has none of its rows: move its entry in `offsets` away, together with the hidden"
+        " `.crc`, and start the query with the right topic or cluster. If the partition is gone"
+        " for good: start the query with `failOnDataLoss` set to `false`.",
     ),
 }
