@@ -23,7 +23,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.predict import restart
 from holdfast.report import diagnosis, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 from holdfast.run.start import preflight
 
 CONTINUOUS = [one for one in GOLDEN if one.scenario == "continuous"]
@@ -110,7 +110,7 @@ def test_where_nothing_is_committed_it_begins_anew(tmp_path: Path, written: Gold
     assert (
         "a restart begins anew, where the source begins" in verdict.judge(evidence(location)).text
     )
-    assert "begins anew in continuous mode, at epoch 0" in text.strip_styles(
+    assert "begins anew in continuous mode, at epoch 0" in lines.strip_styles(
         diagnosis.to_lines(found)
     )
 

@@ -16,7 +16,7 @@ from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines, text
 
 _STREAMING = "spark.sql.streaming."
 _ROCKSDB = "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"
@@ -77,7 +77,7 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
     (unsaid,) = _unsaid(found)
     assert "Apache Spark 4.3" in unsaid.question
     assert told_by in unsaid.reason
-    assert "which wrote it" not in text.strip_styles(diagnosis.to_lines(found))
+    assert "which wrote it" not in lines.strip_styles(diagnosis.to_lines(found))
     assert len(_unsaid(diagnosed(location))) == 1
 
 
@@ -118,7 +118,7 @@ def test_only_a_provider_of_apache_is_shown_without_its_package(
 ) -> None:
     settings = _OF_3_3 | {f"{_STREAMING}stateStore.providerClass": provider}
     found = evidence(reading(tmp_path / "c", [_TOPIC], settings))
-    assert f"state store provider  {shown}  (offsets/0)\n" in text.strip_styles(
+    assert f"state store provider  {shown}  (offsets/0)\n" in lines.strip_styles(
         text.to_lines(found)
     )
 

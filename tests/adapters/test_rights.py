@@ -29,7 +29,7 @@ from holdfast.model.verdict import Level
 from holdfast.predict import unread_files
 from holdfast.report import __file__ as reports
 from holdfast.report import diagnosis, document, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 from holdfast.run.start import preflight
 from holdfast.storage import open_store
 
@@ -214,7 +214,7 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         reason = f"this user may not read `{path}` (permission denied)"
         assert found.restart.batch == Unknown(reason=reason)
         assert NotAssessed(question=f"what `{path}` says", reason=reason) in found.not_assessed
-        shown = text.strip_styles(diagnosis.to_lines(found))
+        shown = lines.strip_styles(diagnosis.to_lines(found))
         assert shown.startswith(f"unknown: a start cannot be told: {reason}")
         assert "remove" not in shown
 
@@ -225,7 +225,7 @@ def test_what_may_not_be_read_comes_before_what_is_undefined(location: Path) -> 
     found = as_nobody(location, lambda: diagnosed(location))
     assert Code.CHECKPOINT_COPIED in codes(found)
     assert found.judgement is Judgement.UNKNOWN
-    assert text.strip_styles(diagnosis.to_lines(found)).startswith(
+    assert lines.strip_styles(diagnosis.to_lines(found)).startswith(
         "unknown: a start cannot be told: "
     )
 

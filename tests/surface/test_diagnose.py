@@ -14,7 +14,7 @@ from tests.golden import FOLDER, Golden, each
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.model.finding import Code, Judgement
 from holdfast.report import diagnosis
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_topics_and_folders_may_be_called_as_secrets_are(tmp_path: Path) -> None
     ends = [{"auth-events": {"0": n, "1": n}, "tokens": {"0": n}} for n in (10, 20)]
     location = reading(tmp_path / "user-tokens", ends)
     (location / "commits/1").unlink()
-    shown = text.strip_styles(diagnosis.to_lines(diagnosed(location)))
+    shown = lines.strip_styles(diagnosis.to_lines(diagnosed(location)))
     assert "(redacted)" not in shown
     for name in ("auth-events-0", "auth-events-1", "tokens-0"):
         assert f"  source 0 (Kafka or Event Hubs) {name}: 10 → 20\n" in shown

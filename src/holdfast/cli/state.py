@@ -13,7 +13,7 @@ from holdfast.model.fact import Known
 from holdfast.model.json import Json, parse
 from holdfast.report import redact
 from holdfast.report.terminal import table
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
 
 # One less than Spark's own: it is asked for one row more, which tells whether there are any.
 MOST_ROWS = (1 << 31) - 2
