@@ -108,9 +108,9 @@ def test_where_nothing_is_committed_it_begins_anew(tmp_path: Path, written: Gold
     assert [one.start for one in found.restart.ranges] == [None]
     assert codes(found) == {Code.PENDING_BATCH, Code.CONTINUOUS_MODE}
     assert (
-        "a restart begins anew, where the source begins" in verdict.judge(evidence(location)).text
+        "a restart starts over where the source starts" in verdict.judge(evidence(location)).text
     )
-    assert "begins anew in continuous mode, at epoch 0" in lines.strip_styles(
+    assert "starts over in continuous mode, at epoch 0" in lines.strip_styles(
         diagnosis.to_lines(found)
     )
 
@@ -120,7 +120,7 @@ def test_at_rest_it_goes_on_with_the_next_epoch(tmp_path: Path, written: Golden)
     location = _copied(written, tmp_path)
     last = _last(location)
     assert verdict.judge(evidence(location)).text == (
-        f"at rest: epoch {last} of continuous mode is committed, nothing is pending"
+        f"idle: epoch {last} of continuous mode is committed, nothing is pending"
     )
     found = diagnosed(location, spark=_spark(written))
     assert (found.judgement, codes(found)) == (Judgement.SAFE, {Code.CONTINUOUS_MODE})
@@ -256,6 +256,6 @@ def test_the_restart_in_words(tmp_path: Path) -> None:
         ),
         "",
         "Restart  Spark 4.1, as asked for, in continuous mode",
-        "  runs epoch 3 of continuous mode again, from the end of the last committed one",
+        "  runs epoch 3 of continuous mode again, from the end of the last committed epoch",
         "  source 0 (Kafka or Event Hubs) orders-0 from 30",
     ]

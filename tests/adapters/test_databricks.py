@@ -90,8 +90,8 @@ def test_a_start_that_fails_is_one_of_apache_spark(tmp_path: Path) -> None:
     (location / "metadata").unlink()
     found = verdict.judge(evidence(location))
     assert found.level is Level.CAREFUL
-    assert "; a start of Apache Spark 4.2 or later fails before anything is written" in found.text
-    assert "of a start of a Databricks runtime, which wrote it, nothing is predicted" in found.text
+    assert "; a restart with Apache Spark 4.2 or later fails before it writes anything" in found.text
+    assert "a Databricks runtime wrote this checkpoint, and its restart is not predicted" in found.text
 
 
 def test_a_change_of_the_version_is_not_assessed(tmp_path: Path) -> None:

@@ -424,6 +424,6 @@ def test_stores_that_are_ahead_are_told_as_those_that_ended_the_batch(tmp_path: 
         (location / f"state/0/{partition}/3.delta").unlink()
     said = rows.format_stores_behind(operator(location))
     assert said == (
-        "2 of 5 stores ended batch 2 (version 3), the others did not:"
+        "2 of 5 stores finished batch 2 (version 3), the others did not:"
         " 1/default at 2, 3/default at 2, 4/default at 2"
     )

@@ -74,7 +74,7 @@ def test_an_offset_log_without_rights_makes_up_no_batch(location: Path, mode: in
     assert found.timeline == ()
     assert verdict.judge(found).level is Level.CAREFUL
     assert verdict.judge(found).text == (
-        "batch 5 is committed, and what is planned is not known: this user may not read `offsets`"
+        "batch 5 is committed; which batches are planned is unknown: this user may not read `offsets`"
         " (permission denied)"
     )
 
@@ -90,7 +90,7 @@ def test_a_commit_log_without_rights_makes_up_no_batch(location: Path, mode: int
     assert isinstance(found.source_offsets, Known)
     assert {one.standing for one in found.timeline} == {BatchStatus.COMMIT_UNREADABLE}
     assert verdict.judge(found).level is Level.CAREFUL
-    assert "whether it is committed is not known" in verdict.judge(found).text
+    assert "whether it is committed is unknown" in verdict.judge(found).text
 
 
 @pytest.mark.parametrize("path", ["metadata", "offsets/5", "commits/5"])
@@ -100,7 +100,7 @@ def test_a_file_without_rights_says_nothing_of_a_restart(location: Path, path: s
     assert found.unreadable == (forbidden(path),)
     assert verdict.judge(found).level is Level.CAREFUL
     assert verdict.judge(found).text == (
-        f"at rest: batch 5 is committed, nothing is pending; this user may not read `{path}`"
+        f"idle: batch 5 is committed, nothing is pending; this user may not read `{path}`"
     )
 
 
@@ -128,7 +128,7 @@ def test_a_partition_that_cannot_be_listed_is_counted_as_such(tmp_path: Path) ->
     (operator,) = found.operators
     assert (operator.partitions, operator.unlisted) == (1, (forbidden("state/0/1"),))
     assert isinstance(operator.restorable, Unknown)
-    assert "1 partition seen, and `state/0/1`, which cannot be listed" in rendered(found)[1]
+    assert "1 partition (`state/0/1` cannot be listed)" in rendered(found)[1]
 
 
 @pytest.mark.parametrize("log", ["offsets", "commits"])

@@ -88,11 +88,11 @@ def test_how_many_files_are_left_out_is_in_every_form(tmp_path: Path) -> None:
     assert count(shown(location)) == (100, 118, 20)
     document, text, markdown, html = rendered(found)
     assert "'files_more': 118, 'log_offsets_unread': 20" in document
-    assert "\n  210 more files; not read: those of 20 log offsets\n" in text
+    assert "\n  210 more files; the files of 20 log offsets were not read\n" in text
     assert (
-        "\n- `file:///in/39-1`\n- 198 more files; not read: those of 20 log offsets\n" in markdown
+        "\n- `file:///in/39-1`\n- 198 more files; the files of 20 log offsets were not read\n" in markdown
     )
-    assert "<li>118 more files; not read: those of 20 log offsets</li></ul>" in html
+    assert "<li>118 more files; the files of 20 log offsets were not read</li></ul>" in html
 
 
 def test_files_that_only_a_compact_entry_holds(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_files_that_only_a_compact_entry_holds(tmp_path: Path) -> None:
     assert count(shown(location)) == (100, 900, 0)
     (log / "9.compact").unlink()
     assert count(shown(location)) == count(shown(location, "--batch", "9")) == (0, 0, 1)
-    assert "\n  not read: the files of 1 log offset\n" in rendered(evidence(location))[1]
+    assert "\n  the files of 1 log offset were not read\n" in rendered(evidence(location))[1]
 
 
 def test_no_file_is_lost_across_two_compactions(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_every_run_that_is_kept_is_read_and_older_ones_are_told_of(tmp_path: Pat
     assert len(found.restart_history.value) == KEPT_RUNS
     assert found.unreadable == ()
     text, markdown = rendered(found)[1:3]
-    assert f"\n  {KEPT_RUNS - 8} before these\n" in text
-    assert f"\n- {KEPT_RUNS - 20} before these\n" in markdown
+    assert f"\n  {KEPT_RUNS - 8} earlier\n" in text
+    assert f"\n- {KEPT_RUNS - 20} earlier\n" in markdown
     for number in range(KEPT_RUNS, KEPT_RUNS + 3):
         record(location, number)
     found = evidence(location)

@@ -22,12 +22,12 @@ def test_the_whole_report(tmp_path: Path) -> None:
     (location / "offsets/3").unlink()
     done = started("diagnose", str(location), "--spark", "4.1")
     assert (done.returncode, done.stderr) == (1, "")
-    after = "after the sink has written"
+    after = "after it has written to the sink"
     assert done.stdout.splitlines()[:8] == [
-        f"unsafe: a start fails at batch 2, {after}: `commits/2` is there before the batch has run",
+        f"unsafe: a restart fails at batch 2, {after}: `commits/2` is there before the batch has run",
         "",
         "Restart  Spark 4.1, as asked for",
-        "  runs batch 2 again, over the same range",
+        "  runs batch 2 again over the same range",
         "  source 0 (Kafka or Event Hubs) orders-0: 20 → 30",
         "  source 0 (Kafka or Event Hubs) orders-1: 20 → 30",
         "  sink: unknown",

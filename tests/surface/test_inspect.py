@@ -24,10 +24,10 @@ SCHEMA = json.loads(
 )
 
 PENDING = (
-    "is planned and not committed: it runs now, or a restart runs it again over the same range"
+    "is planned but not committed: it is running now, or a restart runs it again over the same range"
 )
 NO_OFFSETS = (
-    "batch 2 is committed, and what is planned is not known: this user may not read `offsets`"
+    "batch 2 is committed; which batches are planned is unknown: this user may not read `offsets`"
     " (permission denied)"
 )
 NO_STATE = "no folder `state`: the query has none, or its state was deleted"
@@ -65,10 +65,10 @@ def test_the_whole_report(tmp_path: Path) -> None:
         f"                        inferred: {NO_RECORDS}",
         "",
         "Batches  0-2 planned, 0-1 committed",
-        "  batch  planned (UTC)        standing     consumed    took",
-        "      0  2026-01-01 00:00:00  committed           -  500 ms  " + "█" * 16,
-        "      1  2026-01-01 00:00:01  committed  20 offsets  500 ms  " + "█" * 16,
-        "      2  2026-01-01 00:00:02  pending    20 offsets       -",
+        "  batch  planned (UTC)        status       consumed  duration",
+        "      0  2026-01-01 00:00:00  committed           -    500 ms  " + "█" * 16,
+        "      1  2026-01-01 00:00:01  committed  20 offsets    500 ms  " + "█" * 16,
+        "      2  2026-01-01 00:00:02  pending    20 offsets         -",
         "",
         "Source 0  Kafka or Event Hubs",
         "  batch 2: 20 offsets",
@@ -132,7 +132,7 @@ def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
 def test_one_batch_and_two(tmp_path: Path) -> None:
     location = files.write(tmp_path / "orders", planned=6, committed=6)
     assert inspect(str(location), "--batch", "4").stdout == (
-        "batch 4, from the end of batch 3, committed\n"
+        "batch 4, from the end of batch 3: committed\n"
         "\n"
         "Source 0  Kafka or Event Hubs\n"
         "  batch 4: 20 offsets\n"
@@ -151,8 +151,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     done = inspect(str(tmp_path))
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
-        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  status",
+        f"  a           {files.QUERY_ID}  WHEN  idle: batch 2 is committed, nothing is pending",
         f"  deep/b      {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
     ]
     rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
@@ -172,10 +172,10 @@ def test_folders_that_may_hold_more_checkpoints_are_named(tmp_path: Path) -> Non
     assert done.returncode == 0
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
-        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  status",
+        f"  a           {files.QUERY_ID}  WHEN  idle: batch 2 is committed, nothing is pending",
         f"  half        {files.QUERY_ID}  WHEN  {NO_OFFSETS}",
-        "Not searched, and may hold more",
+        "Not searched; may contain more checkpoints",
         "  locked: permission denied",
         "  deep/locked: permission denied",
     ]

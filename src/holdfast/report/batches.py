@@ -52,7 +52,7 @@ def _make_lines(detail: BatchDetail, *, compared: bool) -> Iterator[Line]:
 def _format_range(detail: BatchDetail, *, compared: bool) -> str:
     """Return the range that the report is about; the status of the batch follows it."""
     if compared and detail.after == detail.batch:
-        return f"batch {detail.batch} is compared with itself, so there is no range between: "
+        return f"batch {detail.batch} compared with itself, an empty range: "
     if compared:
         return f"from the end of batch {detail.after} to the end of batch {detail.batch}: "
     if detail.after is not None:
