@@ -39,7 +39,7 @@ def diagnosed(  # noqa: PLR0913  one parameter an option of the command
         asked=asked or {},
         kafka=kafka,
         now_ms=now_ms,
-        told=lambda *_: None,
+        on_progress=lambda *_: None,
     )
 
 

@@ -22,7 +22,7 @@ def evidence(
         storage=storage or {},
         event_log=event_log,
         now_ms=NOW_MS,
-        told=lambda *_: None,
+        on_progress=lambda *_: None,
     )
     assert isinstance(found, Evidence)
     return found

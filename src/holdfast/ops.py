@@ -53,7 +53,7 @@ def inspect(
     storage: Mapping[str, str],
     event_log: str | None,
     now_ms: int,
-    told: "OnProgress",
+    on_progress: "OnProgress",
 ) -> "Evidence | Checkpoints":
     """What is in a checkpoint, or one row for each checkpoint below a folder. Reads only."""
     from holdfast.gather import evidence
@@ -62,19 +62,22 @@ def inspect(
     found = resolve.find(location, storage)
     if isinstance(found, resolve.FolderOfCheckpoints):
         if event_log is not None:
-            raise _make_event_log_error(event_log, found.url, found.found)
-        return _inspect_folder(found, storage, now_ms, told)
+            raise _make_event_log_error(event_log, found.url, found.checkpoints)
+        return _inspect_folder(found, storage, now_ms, on_progress)
     return evidence.collect(
         found.place,
         found.top,
         event_log=_open_event_log(event_log, storage),
         now_ms=now_ms,
-        told=told,
+        on_progress=on_progress,
     )
 
 
 def _inspect_folder(
-    folder: "FolderOfCheckpoints", storage: Mapping[str, str], now_ms: int, told: "OnProgress"
+    folder: "FolderOfCheckpoints",
+    storage: Mapping[str, str],
+    now_ms: int,
+    on_progress: "OnProgress",
 ) -> "Checkpoints":
     from holdfast.gather import evidence
     from holdfast.gather.inventory.read import make_unreadable
@@ -83,11 +86,13 @@ def _inspect_folder(
     from holdfast.report import verdict
 
     def row(one: "Checkpoint", listed: "OnProgress") -> "CheckpointRow":
-        seen = evidence.collect(one.place, one.top, event_log=None, now_ms=now_ms, told=listed)
+        seen = evidence.collect(
+            one.place, one.top, event_log=None, now_ms=now_ms, on_progress=listed
+        )
         return verdict.make_row(seen)
 
     return Checkpoints(
-        rows=tuple(many.look_at_each(folder, storage, row, told)),
+        rows=tuple(many.read_each(folder, storage, row, on_progress)),
         unreadable=tuple(make_unreadable(one.path, one) for one in folder.refused),
     )
 
@@ -110,7 +115,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     asked: Mapping[str, str],
     kafka: str,
     now_ms: int,
-    told: "OnProgress",
+    on_progress: "OnProgress",
 ) -> "Diagnosis":
     """What a restart will do, and what speaks against it. Reads only."""
     from holdfast.diagnose import diagnosis
@@ -122,10 +127,15 @@ def diagnose(  # noqa: PLR0913  one parameter an option of the command
     found = resolve.find_checkpoint(location, storage)
     log = _open_event_log(event_log, storage)
     seen = evidence.collect(
-        found.place, found.top, event_log=log, now_ms=now_ms, told=told, databases=True
+        found.place,
+        found.top,
+        event_log=log,
+        now_ms=now_ms,
+        on_progress=on_progress,
+        databases=True,
     )
     around = surroundings.collect(
-        found.place, seen, surroundings.LookupOptions(kafka=kafka, asked=asked)
+        found.place, seen, surroundings.LookupOptions(kafka=kafka, start_settings=asked)
     )
     starts = restart.list_candidates(seen, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(seen, starts, around)

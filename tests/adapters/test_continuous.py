@@ -107,9 +107,7 @@ def test_where_nothing_is_committed_it_begins_anew(tmp_path: Path, written: Gold
     assert (found.restart.batch, found.restart.rerun, found.restart.error) == (0, True, None)
     assert [one.start for one in found.restart.ranges] == [None]
     assert codes(found) == {Code.PENDING_BATCH, Code.CONTINUOUS_MODE}
-    assert (
-        "a restart starts over where the source starts" in verdict.judge(evidence(location)).text
-    )
+    assert "a restart starts over where the source starts" in verdict.judge(evidence(location)).text
     assert "starts over in continuous mode, at epoch 0" in lines.strip_styles(
         diagnosis.to_lines(found)
     )

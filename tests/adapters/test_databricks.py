@@ -70,7 +70,7 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
     location = reading(tmp_path / "c", [offset], settings)
     found = ops.diagnose(
         str(location), storage={}, event_log=None, spark=None, asynchronous=False, asked={},
-        kafka="", now_ms=0, told=lambda *_: None,
+        kafka="", now_ms=0, on_progress=lambda *_: None,
     )  # fmt: skip
     assert found.restart.starting.chosen == "the newest of Apache; a Databricks runtime wrote it"
     assert not codes(found)
@@ -90,8 +90,12 @@ def test_a_start_that_fails_is_one_of_apache_spark(tmp_path: Path) -> None:
     (location / "metadata").unlink()
     found = verdict.judge(evidence(location))
     assert found.level is Level.CAREFUL
-    assert "; a restart with Apache Spark 4.2 or later fails before it writes anything" in found.text
-    assert "a Databricks runtime wrote this checkpoint, and its restart is not predicted" in found.text
+    assert (
+        "; a restart with Apache Spark 4.2 or later fails before it writes anything" in found.text
+    )
+    assert (
+        "a Databricks runtime wrote this checkpoint, and its restart is not predicted" in found.text
+    )
 
 
 def test_a_change_of_the_version_is_not_assessed(tmp_path: Path) -> None:

@@ -68,7 +68,12 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
 @pytest.mark.parametrize(
     ("planned", "committed", "level", "said"),
     [
-        (0, 0, Level.GOOD, "no batch is planned: the query has not run yet, or its logs were deleted"),
+        (
+            0,
+            0,
+            Level.GOOD,
+            "no batch is planned: the query has not run yet, or its logs were deleted",
+        ),
         (3, 3, Level.GOOD, "idle: batch 2 is committed"),
         (3, 2, Level.CAREFUL, "batch 2 is planned but not committed"),
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
@@ -168,10 +173,18 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "unreadable", "said"),
     [
-        ("sources/0/3", ["sources/0/3"], "a restart with Spark 4.2 fails before it writes anything"),
+        (
+            "sources/0/3",
+            ["sources/0/3"],
+            "a restart with Spark 4.2 fails before it writes anything",
+        ),
         ("sources", [], "the log of source 0 ends at -1, and `offsets/5` is at 3"),
         ("state/0/1", [], "version 6 of the state cannot be put together in `state/0/1`"),
-        ("state/0/0/3.delta", ["state/0/0/3.delta"], "fails at batch 6, while it writes to the sink"),
+        (
+            "state/0/0/3.delta",
+            ["state/0/0/3.delta"],
+            "fails at batch 6, while it writes to the sink",
+        ),
     ],
 )
 def test_a_checkpoint_that_a_start_fails_on_is_not_called_healthy(
@@ -268,7 +281,7 @@ def test_not_a_byte_and_not_a_time_stamp_changes(tmp_path: Path) -> None:
     before = stamps(tmp_path)
     rendered(evidence(location))
     ops.inspect_batch(str(location), storage={}, event_log=None, batch=2, after=None)
-    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None)
     assert stamps(tmp_path) == before
 
 
@@ -397,7 +410,9 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
     files.write(tmp_path / "a/one/inner")
     (tmp_path / "a/loop").symlink_to(tmp_path)
     (tmp_path / "c/_delta_log").mkdir(parents=True)
-    found = ops.inspect(str(tmp_path), storage={}, event_log=None, now_ms=1, told=lambda *_: None)
+    found = ops.inspect(
+        str(tmp_path), storage={}, event_log=None, now_ms=1, on_progress=lambda *_: None
+    )
     assert isinstance(found, Checkpoints)
     assert found.unreadable == ()
     rows = found.rows

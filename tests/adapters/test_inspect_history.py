@@ -342,7 +342,7 @@ def test_a_log_that_begins_in_the_middle_of_a_run_tells_of_it(tmp_path: Path) ->
     (start,) = found.restart_history.value
     assert isinstance(start.at_ms, Unknown)
     assert start.first_batch is None
-    assert start.note == f"run `{_RUNS[0]}`, whose start is not told"
+    assert start.note == f"run `{_RUNS[0]}`, whose start is not recorded"
 
 
 @pytest.mark.parametrize(

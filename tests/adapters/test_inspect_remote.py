@@ -73,7 +73,7 @@ def test_records_and_rows(tmp_path: Path, place: Place) -> None:
         value="append", read_from=(record.removeprefix("base/"),)
     )
     below = ops.inspect(
-        f"{place[0]}/base", storage=place[1], event_log=None, now_ms=1, told=lambda *_: None
+        f"{place[0]}/base", storage=place[1], event_log=None, now_ms=1, on_progress=lambda *_: None
     )
     assert isinstance(below, Checkpoints)
     assert [row.batches.last_committed for row in below.rows] == [2, 0]

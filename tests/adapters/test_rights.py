@@ -74,7 +74,8 @@ def test_an_offset_log_without_rights_makes_up_no_batch(location: Path, mode: in
     assert found.timeline == ()
     assert verdict.judge(found).level is Level.CAREFUL
     assert verdict.judge(found).text == (
-        "batch 5 is committed; which batches are planned is unknown: this user may not read `offsets`"
+        "batch 5 is committed; which batches are planned is unknown: this user may not read"
+        " `offsets`"
         " (permission denied)"
     )
 

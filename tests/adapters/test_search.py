@@ -19,7 +19,7 @@ from holdfast.storage.reader import ReadResult
 
 def listed(folder: Path) -> Checkpoints:
     found = ops.inspect(
-        str(folder), storage={}, event_log=None, now_ms=NOW_MS, told=lambda *_: None
+        str(folder), storage={}, event_log=None, now_ms=NOW_MS, on_progress=lambda *_: None
     )
     assert isinstance(found, Checkpoints)
     return found

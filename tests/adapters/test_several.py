@@ -24,7 +24,7 @@ from holdfast.storage.reader import ReadResult
 
 
 def rows(folder: Path, told: OnProgress = ignore_progress) -> Checkpoints:
-    found = ops.inspect(str(folder), storage={}, event_log=None, now_ms=NOW_MS, told=told)
+    found = ops.inspect(str(folder), storage={}, event_log=None, now_ms=NOW_MS, on_progress=told)
     assert isinstance(found, Checkpoints)
     return found
 
@@ -57,7 +57,7 @@ def test_how_far_it_is_goes_up_to_all_of_it(tmp_path: Path) -> None:
         storage={},
         event_log=None,
         now_ms=NOW_MS,
-        told=lambda *so_far: alone.append(so_far),
+        on_progress=lambda *so_far: alone.append(so_far),
     )
     assert told == sorted(told)
     listed, share = told[-1]
@@ -99,12 +99,12 @@ def test_on_remote_storage_several_are_looked_at_together(tmp_path: Path) -> Non
         files.write(tmp_path / name)
     (tmp_path / "c07").rename(tmp_path / "gone")
     slow = Slow(open_reader(str(tmp_path)))
-    folder = FolderOfCheckpoints(url="s3://bucket/base", reader=slow, found=names, refused=())
+    folder = FolderOfCheckpoints(url="s3://bucket/base", reader=slow, checkpoints=names, refused=())
 
     def look(one: Checkpoint, _: OnProgress) -> str:
         return one.place.name
 
-    assert list(many.look_at_each(folder, {}, look, ignore_progress)) == [
+    assert list(many.read_each(folder, {}, look, ignore_progress)) == [
         n for n in names if n != "c07"
     ]
     assert 1 < slow.most <= many.TOGETHER

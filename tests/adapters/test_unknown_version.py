@@ -63,7 +63,9 @@ def _require_worst(location: Path) -> Diagnosis:
     """Hold the verdict against that of every possible version, one by one."""
     place = resolve.find_checkpoint(str(location), {}).place
     seen = evidence(location)
-    around = surroundings.collect(place, seen, surroundings.LookupOptions(kafka="", asked={}))
+    around = surroundings.collect(
+        place, seen, surroundings.LookupOptions(kafka="", start_settings={})
+    )
     starts = restart.list_candidates(seen, None, asynchronous=False)
     by_version = {how.spark: judged.diagnose_worst(seen, [how], around) for how in starts}
     found = judged.diagnose_worst(seen, starts, around)

@@ -24,7 +24,8 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     after = "after it has written to the sink"
     assert done.stdout.splitlines()[:8] == [
-        f"unsafe: a restart fails at batch 2, {after}: `commits/2` is there before the batch has run",
+        f"unsafe: a restart fails at batch 2, {after}: `commits/2` is there before the batch"
+        " has run",
         "",
         "Restart  Spark 4.1, as asked for",
         "  runs batch 2 again over the same range",

@@ -24,16 +24,17 @@ SCHEMA = json.loads(
 )
 
 PENDING = (
-    "is planned but not committed: it is running now, or a restart runs it again over the same range"
+    "is planned but not committed: it is running now, or a restart runs it again over the same"
+    " range"
 )
 NO_OFFSETS = (
     "batch 2 is committed; which batches are planned is unknown: this user may not read `offsets`"
     " (permission denied)"
 )
-NO_STATE = "no folder `state`: the query has none, or its state was deleted"
+NO_STATE = "no folder `state`: the query is stateless, or its state was deleted"
 NO_RECORDS = (
-    "no run record and no event log: only what the times and settings of the offset log show,"
-    " which misses restarts that were quick"
+    "no run record and no event log: only the times and settings in the offset log show restarts,"
+    " and they do not show quick ones"
 )
 
 
@@ -49,7 +50,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
         os.utime(location / f"commits/{batch}", ns=(at, at))
     done = started("inspect", str(location))
     assert (done.returncode, done.stderr) == (0, "")
-    not_told = "no checkpoint tells it; a run record or `--event-log PATH` would"
+    not_told = "a checkpoint does not contain it; a run record or `--event-log PATH` would"
     assert done.stdout.splitlines() == [
         f"batch 2 {PENDING}",
         "",
@@ -378,9 +379,9 @@ def _ended(query: str) -> str:
 @pytest.mark.parametrize(
     ("log", "silent"),
     [
-        ("", "tells of no streaming query"),
-        (None, "tells of no streaming query"),
-        (_started("another"), "tells of other queries only"),
+        ("", "has no streaming query"),
+        (None, "has no streaming query"),
+        (_started("another"), "has only other queries"),
         (_ended(files.QUERY_ID), ""),
         (_started(files.QUERY_ID), ""),
     ],

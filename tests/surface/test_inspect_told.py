@@ -101,7 +101,7 @@ def test_an_event_log_that_tells_nothing_is_told_of_by_one_batch_and_two(
     tmp_path: Path, asked: Sequence[str]
 ) -> None:
     location, log = files.write(tmp_path / "c"), event_log(tmp_path / "log", "another")
-    reason = "the event log tells of other queries only"
+    reason = "the event log has only other queries"
     assert f"  {log}: {reason}\n" in shown(location, *asked, "--event-log", str(log))
     found = json.loads(shown(location, *asked, "--event-log", str(log), "--json"))
     assert found["unreadable"] == [{"path": str(log), "reason": reason}]

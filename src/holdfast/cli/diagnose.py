@@ -54,7 +54,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option
     Ends with 0 if a start is safe, with 1 if a finding needs a decision, with 2 if there is no
     checkpoint, and with 3 if it cannot be read.
     """
-    with ProgressBar() as told:
+    with ProgressBar() as on_progress:
         found = ops.diagnose(
             location,
             storage=options.parse_pairs(storage, "--storage"),
@@ -64,7 +64,7 @@ def diagnose(  # noqa: PLR0913  one parameter an option
             asked=options.parse_pairs(given, "--set"),
             kafka=kafka,
             now_ms=round(time.time() * 1000),
-            told=told,
+            on_progress=on_progress,
         )
     from holdfast.report import diagnosis  # the command is to start fast
 

@@ -56,13 +56,13 @@ def inspect(  # noqa: PLR0913  one parameter an option
         )
         _show_detail(detail, location, form, compared=after is not None)
         return
-    with ProgressBar() as told:
+    with ProgressBar() as on_progress:
         found = ops.inspect(
             location,
             storage=given,
             event_log=event_log,
             now_ms=round(time.time() * 1000),
-            told=told,
+            on_progress=on_progress,
         )
     if isinstance(found, Evidence):
         _show(found, form)
