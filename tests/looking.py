@@ -8,7 +8,7 @@ from holdfast import ops
 from holdfast.model.evidence import Evidence
 from holdfast.report import document, markdown
 from holdfast.report.html import page
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines, text
 
 NOW_MS = 1_767_300_000_000
 
@@ -32,7 +32,7 @@ def rendered(found: Evidence) -> tuple[str, ...]:
     """Every form of the report; making them is a check of its own."""
     return (
         str(document.to_json(found)),
-        text.strip_styles(text.to_lines(found)),
+        lines.strip_styles(text.to_lines(found)),
         markdown.render(found),
         page.render(found),
     )

@@ -65,14 +65,14 @@ def inspect(
     resolved = resolve.find(location, storage)
     if isinstance(resolved, resolve.FolderOfCheckpoints):
         if event_log is not None:
-            raise _make_event_log_error(event_log, resolved.url, resolved.found)
+            raise _make_event_log_error(event_log, resolved.url, resolved.checkpoints)
         return _inspect_folder(resolved, storage, now_ms, on_progress)
     return evidence.collect(
         resolved.place,
         resolved.top,
         event_log=_open_event_log(event_log, storage),
         now_ms=now_ms,
-        told=on_progress,
+        on_progress=on_progress,
     )
 
 
@@ -91,12 +91,16 @@ def _inspect_folder(
     def read_row(checkpoint: "Checkpoint", on_listed: "OnProgress") -> "CheckpointRow":
         return verdict.make_row(
             evidence.collect(
-                checkpoint.place, checkpoint.top, event_log=None, now_ms=now_ms, told=on_listed
+                checkpoint.place,
+                checkpoint.top,
+                event_log=None,
+                now_ms=now_ms,
+                on_progress=on_listed,
             )
         )
 
     return Checkpoints(
-        rows=tuple(many.look_at_each(folder, storage, read_row, on_progress)),
+        rows=tuple(many.read_each(folder, storage, read_row, on_progress)),
         unreadable=tuple(make_unreadable(refusal.path, refusal) for refusal in folder.refused),
     )
 
@@ -135,11 +139,13 @@ def diagnose(  # noqa: PLR0913  one parameter per option of the command
         checkpoint.top,
         event_log=log,
         now_ms=now_ms,
-        told=on_progress,
+        on_progress=on_progress,
         databases=True,
     )
     around = surroundings.collect(
-        checkpoint.place, collected, surroundings.LookupOptions(kafka=kafka, asked=settings)
+        checkpoint.place,
+        collected,
+        surroundings.LookupOptions(kafka=kafka, start_settings=settings),
     )
     starts = candidates.list_candidates(collected, spark, asynchronous=asynchronous)
     return diagnosis.diagnose_worst(collected, starts, around)

@@ -536,7 +536,7 @@ def test_the_report(tmp_path: Path) -> None:
     found = checked(tmp_path, replace(OLD, operators=(OTHER,)))
     lines = ["".join(part.text for part in line).rstrip() for line in report.to_lines([found])]
     assert lines[:8] == [
-        "unsafe: orders must not start from its checkpoint as it is; 1 change",
+        "unsafe: orders must not start from its checkpoint; 1 change",
         f"  {tmp_path}/orders",
         "",
         (

@@ -23,7 +23,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.predict import candidates, restart
 from holdfast.report import diagnosis, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 from holdfast.run.start import preflight
 
 CONTINUOUS = [one for one in GOLDEN if one.scenario == "continuous"]
@@ -107,10 +107,8 @@ def test_where_nothing_is_committed_it_begins_anew(tmp_path: Path, written: Gold
     assert (found.restart.batch, found.restart.rerun, found.restart.error) == (0, True, None)
     assert [one.start for one in found.restart.ranges] == [None]
     assert codes(found) == {Code.PENDING_BATCH, Code.CONTINUOUS_MODE}
-    assert (
-        "a restart begins anew, where the source begins" in verdict.judge(evidence(location)).text
-    )
-    assert "begins anew in continuous mode, at epoch 0" in text.strip_styles(
+    assert "a restart starts over where the source starts" in verdict.judge(evidence(location)).text
+    assert "starts over in continuous mode, at epoch 0" in lines.strip_styles(
         diagnosis.to_lines(found)
     )
 
@@ -120,7 +118,7 @@ def test_at_rest_it_goes_on_with_the_next_epoch(tmp_path: Path, written: Golden)
     location = _copied(written, tmp_path)
     last = _last(location)
     assert verdict.judge(evidence(location)).text == (
-        f"at rest: epoch {last} of continuous mode is committed, nothing is pending"
+        f"idle: epoch {last} of continuous mode is committed, nothing is pending"
     )
     found = diagnosed(location, spark=_spark(written))
     assert (found.judgement, codes(found)) == (Judgement.SAFE, {Code.CONTINUOUS_MODE})
@@ -256,6 +254,6 @@ def test_the_restart_in_words(tmp_path: Path) -> None:
         ),
         "",
         "Restart  Spark 4.1, as requested, in continuous mode",
-        "  runs epoch 3 of continuous mode again, from the end of the last committed one",
+        "  runs epoch 3 of continuous mode again, from the end of the last committed epoch",
         "  source 0 (Kafka or Event Hubs) orders-0 from 30",
     ]

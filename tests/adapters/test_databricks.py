@@ -16,7 +16,7 @@ from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines, text
 
 _STREAMING = "spark.sql.streaming."
 _ROCKSDB = "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"
@@ -78,7 +78,7 @@ def test_a_diagnosis_is_of_apache_spark_and_says_so(
     (unsaid,) = _unsaid(found)
     assert "Apache Spark 4.3" in unsaid.question
     assert told_by in unsaid.reason
-    assert "which wrote" not in text.strip_styles(diagnosis.to_lines(found))
+    assert "which wrote" not in lines.strip_styles(diagnosis.to_lines(found))
     assert len(_unsaid(diagnosed(location))) == 1
 
 
@@ -91,8 +91,12 @@ def test_a_start_that_fails_is_one_of_apache_spark(tmp_path: Path) -> None:
     (location / "metadata").unlink()
     found = verdict.judge(evidence(location))
     assert found.level is Level.CAREFUL
-    assert "; a start of Apache Spark 4.2 or later fails before anything is written" in found.text
-    assert "of a start of a Databricks runtime, which wrote it, nothing is predicted" in found.text
+    assert (
+        "; a restart with Apache Spark 4.2 or later fails before it writes anything" in found.text
+    )
+    assert (
+        "a Databricks runtime wrote this checkpoint, and its restart is not predicted" in found.text
+    )
 
 
 def test_a_change_of_the_version_is_not_assessed(tmp_path: Path) -> None:
@@ -119,7 +123,7 @@ def test_only_a_provider_of_apache_is_shown_without_its_package(
 ) -> None:
     settings = _OF_3_3 | {f"{_STREAMING}stateStore.providerClass": provider}
     found = evidence(reading(tmp_path / "c", [_TOPIC], settings))
-    assert f"state store provider  {shown}  (offsets/0)\n" in text.strip_styles(
+    assert f"state store provider  {shown}  (offsets/0)\n" in lines.strip_styles(
         text.to_lines(found)
     )
 

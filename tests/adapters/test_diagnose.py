@@ -224,8 +224,8 @@ def _both_logs_deleted_and_the_rest_kept(folder: Path) -> Diagnosis:
     said = verdict.judge(evidence(location))
     assert said.level is Level.CAREFUL
     assert said.text == (
-        "no batch is planned: it has not begun, or its logs were deleted; `sources/0` has what a"
-        " source kept of a start"
+        "no batch is planned: the query has not run yet, or its logs were deleted; `sources/0` has"
+        " files that a source wrote at a start"
     )
     found = diagnosed(location)
     assert found.judgement is Judgement.UNDEFINED

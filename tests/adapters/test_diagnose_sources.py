@@ -16,7 +16,7 @@ from holdfast.model.restart import RunForecast
 from holdfast.model.spark_version import SparkVersion
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines, text
 
 _TABLE: dict[str, Json] = {"sourceVersion": 1, "reservoirId": "a", "isStartingVersion": False}
 
@@ -37,7 +37,7 @@ def reads(folder: Path, offsets: list[Json], *, began: Json = None, pending: int
 
 
 def shown(found: Diagnosis) -> str:
-    return text.strip_styles(diagnosis.to_lines(found))
+    return lines.strip_styles(diagnosis.to_lines(found))
 
 
 def finding(found: Diagnosis, code: Code) -> Finding:
@@ -53,7 +53,7 @@ def test_the_first_batch_of_kafka_begins_where_the_source_began(tmp_path: Path, 
     assert read.start == {"t": {"0": 10}}
     assert read.consumed == source.consumed
     assert f"t-0: 10 → {end}" in shown(found)
-    assert f"10 → {end}" in text.strip_styles(text.to_lines(seen))
+    assert f"10 → {end}" in lines.strip_styles(text.to_lines(seen))
     assert seen.timeline[0].records == end - 10
 
 

@@ -185,4 +185,4 @@ def test_a_log_in_which_nothing_is_written_yet_tells_of_no_query(tmp_path: Path)
         path = tmp_path / "app-1.zstd.inprogress"
         path.write_bytes(content)
         (unread,) = evidence(location, event_log=str(path)).unreadable
-        assert unread.reason == "the event log tells of no streaming query"
+        assert unread.reason == "the event log has no streaming query"

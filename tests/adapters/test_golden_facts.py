@@ -16,7 +16,7 @@ from holdfast.model.fact import Absent, Known, Unknown
 from holdfast.model.spark_version import VersionRange
 from holdfast.model.verdict import Level
 from holdfast.report import document, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines, text
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
@@ -231,7 +231,7 @@ def test_any_damage_gives_a_report(golden: Golden, tmp_path: Path) -> None:
             raise AssertionError(how) from error
         shown = document.to_json(found)
         changed += shown != whole
-        assert text.strip_styles(text.to_lines(found)), how
+        assert lines.strip_styles(text.to_lines(found)), how
     assert changed > 0
 
 

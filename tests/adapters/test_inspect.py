@@ -68,12 +68,17 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
 @pytest.mark.parametrize(
     ("planned", "committed", "level", "said"),
     [
-        (0, 0, Level.GOOD, "no batch is planned: it has not begun, or its logs were deleted"),
-        (3, 3, Level.GOOD, "at rest: batch 2 is committed"),
-        (3, 2, Level.CAREFUL, "batch 2 is planned and not committed"),
+        (
+            0,
+            0,
+            Level.GOOD,
+            "no batch is planned: the query has not run yet, or its logs were deleted",
+        ),
+        (3, 3, Level.GOOD, "idle: batch 2 is committed"),
+        (3, 2, Level.CAREFUL, "batch 2 is planned but not committed"),
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
         (3, 0, Level.CAREFUL, "the commits were not copied, or were deleted"),
-        (1, 0, Level.CAREFUL, "batch 0 is planned and not committed"),
+        (1, 0, Level.CAREFUL, "batch 0 is planned but not committed"),
         (2, 4, Level.BAD, "the offset log ends at 1"),
         (0, 2, Level.BAD, "no offset entry"),
     ],
@@ -160,7 +165,7 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
     shown = verdict.judge(evidence(newest))
     assert shown.level is Level.BAD
     assert shown.text.startswith(
-        "at rest: batch 5 is committed, nothing is pending; but a start of Spark 4.2 fails before"
+        "idle: batch 5 is committed, nothing is pending; but a restart with Spark 4.2 fails before"
         " anything is written: "
     )
 
@@ -168,10 +173,18 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "unreadable", "said"),
     [
-        ("sources/0/3", ["sources/0/3"], "a start of Spark 4.2 fails before anything is written"),
+        (
+            "sources/0/3",
+            ["sources/0/3"],
+            "a restart with Spark 4.2 fails before it writes anything",
+        ),
         ("sources", [], "the log of source 0 ends at -1, but `offsets/5` is at 3"),
         ("state/0/1", [], "version 6 of the state cannot be loaded from `state/0/1`"),
-        ("state/0/0/3.delta", ["state/0/0/3.delta"], "fails at batch 6, while rows go to the sink"),
+        (
+            "state/0/0/3.delta",
+            ["state/0/0/3.delta"],
+            "fails at batch 6, while it writes to the sink",
+        ),
     ],
 )
 def test_a_checkpoint_that_a_start_fails_on_is_not_called_healthy(

@@ -342,7 +342,7 @@ def test_a_log_that_begins_in_the_middle_of_a_run_tells_of_it(tmp_path: Path) ->
     (start,) = found.restart_history.value
     assert isinstance(start.at_ms, Unknown)
     assert start.first_batch is None
-    assert start.note == f"run `{_RUNS[0]}`, whose start is not told"
+    assert start.note == f"run `{_RUNS[0]}`, whose start is not recorded"
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_state_that_was_deleted_is_told_by_what_its_runs_report(
     assert found.stateful_operators == Known(value=(name,), read_from=(log,), inferred=reason)
     document, *others = rendered(found)
     assert "'partitions': 0" in document
-    assert all("its state is gone, no batch can be restored" in one for one in others)
+    assert all("state is missing, no batch can be restored" in one for one in others)
     told = diagnosed(location, event_log=log)
     assert Code.STATE_MISSING in codes(told)
     assert Code.OPERATORS_UNCHECKED not in codes(told)

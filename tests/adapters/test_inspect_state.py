@@ -23,7 +23,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.model.state import OperatorEvidence
 from holdfast.model.verdict import Level
 from holdfast.report import diagnosis, document, rows, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 from holdfast.storage import File, Portion, open_reader
 
 UNIQUE = ("4.0.5", "4.2.1", "4.3.0")
@@ -405,8 +405,8 @@ def test_every_store_that_cannot_be_loaded_is_counted(tmp_path: Path) -> None:
     assert Code.FILE_UNREADABLE not in codes(found)
     (finding,) = (one for one in found.findings if one.code is Code.STATE_MISSING)
     assert "and 25 stores cannot provide it" in finding.text
-    lines = text.strip_styles(diagnosis.to_lines(found)).splitlines()
-    assert "  operator 0 loads state version 3, missing in 25 stores" in lines
+    report = lines.strip_styles(diagnosis.to_lines(found)).splitlines()
+    assert "  operator 0 loads state version 3, missing in 25 stores" in report
     (shown,) = json.loads(json.dumps(diagnosis.to_json(found)))["restart"]["state"]
     assert (len(shown["missing"]), shown["missing_more"]) == (20, 5)
 
@@ -426,6 +426,6 @@ def test_stores_that_are_ahead_are_told_as_those_that_ended_the_batch(tmp_path: 
         (location / f"state/0/{partition}/3.delta").unlink()
     said = rows.format_stores_behind(operator(location))
     assert said == (
-        "2 of 5 stores ended batch 2 (version 3), the others did not:"
+        "2 of 5 stores finished batch 2 (version 3), the others did not:"
         " 1/default at 2, 3/default at 2, 4/default at 2"
     )

@@ -67,7 +67,9 @@ def test_a_pending_batch_has_no_end(stream: Golden, tmp_path: Path) -> None:
     assert {one.end for one in source.consumed.partitions} == {"?"}
     assert {one.change for one in source.consumed.partitions} == {Movement.END_UNKNOWN}
     assert isinstance(source.left_at, Unknown)
-    assert verdict.judge(found).text.endswith("from where it began, to what Kinesis holds then")
+    assert verdict.judge(found).text.endswith(
+        "from the same start, up to the newest data that Kinesis then has"
+    )
     assert all("end unknown" in form for form in rendered(found))
     told = diagnosed(copy)
     pending = next(one for one in told.findings if one.code is Code.PENDING_BATCH)

@@ -29,7 +29,7 @@ from holdfast.model.verdict import Level
 from holdfast.predict import unread_files
 from holdfast.report import __file__ as reports
 from holdfast.report import diagnosis, document, verdict
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 from holdfast.run.start import preflight
 from holdfast.storage import open_store
 
@@ -74,7 +74,8 @@ def test_an_offset_log_without_rights_makes_up_no_batch(location: Path, mode: in
     assert found.timeline == ()
     assert verdict.judge(found).level is Level.CAREFUL
     assert verdict.judge(found).text == (
-        "batch 5 is committed, and what is planned is not known: this user may not read `offsets`"
+        "batch 5 is committed; which batches are planned is unknown: this user may not read"
+        " `offsets`"
         " (permission denied)"
     )
 
@@ -90,7 +91,7 @@ def test_a_commit_log_without_rights_makes_up_no_batch(location: Path, mode: int
     assert isinstance(found.source_offsets, Known)
     assert {one.standing for one in found.timeline} == {BatchStatus.COMMIT_UNREADABLE}
     assert verdict.judge(found).level is Level.CAREFUL
-    assert "whether it is committed is not known" in verdict.judge(found).text
+    assert "whether it is committed is unknown" in verdict.judge(found).text
 
 
 @pytest.mark.parametrize("path", ["metadata", "offsets/5", "commits/5"])
@@ -100,7 +101,7 @@ def test_a_file_without_rights_says_nothing_of_a_restart(location: Path, path: s
     assert found.unreadable == (forbidden(path),)
     assert verdict.judge(found).level is Level.CAREFUL
     assert verdict.judge(found).text == (
-        f"at rest: batch 5 is committed, nothing is pending; this user may not read `{path}`"
+        f"idle: batch 5 is committed, nothing is pending; this user may not read `{path}`"
     )
 
 
@@ -128,7 +129,7 @@ def test_a_partition_that_cannot_be_listed_is_counted_as_such(tmp_path: Path) ->
     (operator,) = found.operators
     assert (operator.partitions, operator.unlisted) == (1, (forbidden("state/0/1"),))
     assert isinstance(operator.restorable, Unknown)
-    assert "1 partition seen, and `state/0/1`, which cannot be listed" in rendered(found)[1]
+    assert "1 partition (`state/0/1` cannot be listed)" in rendered(found)[1]
 
 
 @pytest.mark.parametrize("log", ["offsets", "commits"])
@@ -214,7 +215,7 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         reason = f"this user may not read `{path}` (permission denied)"
         assert found.restart.batch == Unknown(reason=reason)
         assert NotAssessed(question=f"what `{path}` contains", reason=reason) in found.not_assessed
-        shown = text.strip_styles(diagnosis.to_lines(found))
+        shown = lines.strip_styles(diagnosis.to_lines(found))
         assert shown.startswith(f"unknown: a start cannot be told: {reason}")
         assert "remove" not in shown
 
@@ -225,7 +226,7 @@ def test_what_may_not_be_read_comes_before_what_is_undefined(location: Path) -> 
     found = as_nobody(location, lambda: diagnosed(location))
     assert Code.CHECKPOINT_COPIED in codes(found)
     assert found.judgement is Judgement.UNKNOWN
-    assert text.strip_styles(diagnosis.to_lines(found)).startswith(
+    assert lines.strip_styles(diagnosis.to_lines(found)).startswith(
         "unknown: a start cannot be told: "
     )
 

@@ -126,7 +126,7 @@ def looked(
     location: Path, reader: Reader, event_log: EventLog | None = None
 ) -> tuple[Evidence, evidence.CheckpointPlace]:
     place = evidence.CheckpointPlace(
-        url=str(location), name=location.name, reader=reader, beside=None, storage={}
+        url=str(location), name=location.name, reader=reader, parent=None, storage={}
     )
     top = reader.children("")
     assert isinstance(top, Children)
@@ -151,7 +151,9 @@ def test_a_running_query_is_seen_at_one_moment(tmp_path: Path, kept: int, every:
         assert batches.last_planned >= last
         last = batches.last_planned
         how = candidates.choose_start(found, None, asynchronous=False)
-        around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
+        around = surroundings.collect(
+            place, found, surroundings.LookupOptions(kafka="", start_settings={})
+        )
         told = diagnosis.diagnose(
             RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
         )

@@ -99,12 +99,12 @@ def test_on_remote_storage_several_are_looked_at_together(tmp_path: Path) -> Non
         files.write(tmp_path / name)
     (tmp_path / "c07").rename(tmp_path / "gone")
     slow = Slow(open_reader(str(tmp_path)))
-    folder = FolderOfCheckpoints(url="s3://bucket/base", reader=slow, found=names, refused=())
+    folder = FolderOfCheckpoints(url="s3://bucket/base", reader=slow, checkpoints=names, refused=())
 
     def look(one: Checkpoint, _: OnProgress) -> str:
         return one.place.name
 
-    assert list(many.look_at_each(folder, {}, look, ignore_progress)) == [
+    assert list(many.read_each(folder, {}, look, ignore_progress)) == [
         n for n in names if n != "c07"
     ]
     assert 1 < slow.most <= many.TOGETHER

@@ -88,11 +88,12 @@ def test_how_many_files_are_left_out_is_in_every_form(tmp_path: Path) -> None:
     assert count(shown(location)) == (100, 118, 20)
     document, text, markdown, html = rendered(found)
     assert "'files_more': 118, 'log_offsets_unread': 20" in document
-    assert "\n  210 more files; not read: those of 20 log offsets\n" in text
+    assert "\n  210 more files; the files of 20 log offsets were not read\n" in text
     assert (
-        "\n- `file:///in/39-1`\n- 198 more files; not read: those of 20 log offsets\n" in markdown
+        "\n- `file:///in/39-1`\n- 198 more files; the files of 20 log offsets were not read\n"
+        in markdown
     )
-    assert "<li>118 more files; not read: those of 20 log offsets</li></ul>" in html
+    assert "<li>118 more files; the files of 20 log offsets were not read</li></ul>" in html
 
 
 def test_files_that_only_a_compact_entry_holds(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_files_that_only_a_compact_entry_holds(tmp_path: Path) -> None:
     assert count(shown(location)) == (100, 900, 0)
     (log / "9.compact").unlink()
     assert count(shown(location)) == count(shown(location, "--batch", "9")) == (0, 0, 1)
-    assert "\n  not read: the files of 1 log offset\n" in rendered(evidence(location))[1]
+    assert "\n  the files of 1 log offset were not read\n" in rendered(evidence(location))[1]
 
 
 def test_no_file_is_lost_across_two_compactions(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_no_more_is_read_than_tells_the_files(
         entry(log, f"{last}.compact", [line(offset, 0) for offset in range(last + 1)])
     there = [offset for offset in range(*wanted) if offset in entries or offset <= max(compacts)]
     reader = Reading(tmp_path)
-    found = reader.taken(entries, compacts, range(*wanted), taken_files.LOOK)
+    found = reader.taken(entries, compacts, range(*wanted), taken_files.NEWEST)
     assert found.files == tuple(f"file:///in/{offset}-0" for offset in there)
     assert found.unread == wanted[1] - wanted[0] - len(there)
     assert [piece.path.rpartition("/")[2] for piece in reader.pieces] == read
@@ -164,7 +165,7 @@ def test_of_a_long_compact_entry_no_more_is_read_than_is_wanted(tmp_path: Path) 
     entry(log, "399.compact", held)
     length = (log / "399.compact").stat().st_size
     assert length > 20 << 20
-    compacts, look, everything = [399], taken_files.LOOK, taken_files.ALL
+    compacts, look, everything = [399], taken_files.NEWEST, taken_files.ALL
     reader = Reading(tmp_path)
     found = reader.taken((), compacts, range(390, 400), look)
     assert (len(found.files) + found.more, found.unread) == (4168, 6)
@@ -221,8 +222,8 @@ def test_every_run_that_is_kept_is_read_and_older_ones_are_told_of(tmp_path: Pat
     assert len(found.restart_history.value) == KEPT_RUNS
     assert found.unreadable == ()
     text, markdown = rendered(found)[1:3]
-    assert f"\n  {KEPT_RUNS - 8} before these\n" in text
-    assert f"\n- {KEPT_RUNS - 20} before these\n" in markdown
+    assert f"\n  {KEPT_RUNS - 8} earlier\n" in text
+    assert f"\n- {KEPT_RUNS - 20} earlier\n" in markdown
     for number in range(KEPT_RUNS, KEPT_RUNS + 3):
         record(location, number)
     found = evidence(location)

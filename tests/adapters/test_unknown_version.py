@@ -63,7 +63,9 @@ def _require_worst(location: Path) -> Diagnosis:
     """Hold the verdict against that of every possible version, one by one."""
     place = resolve.find_checkpoint(str(location), {}).place
     seen = evidence(location)
-    around = surroundings.collect(place, seen, surroundings.LookupOptions(kafka="", asked={}))
+    around = surroundings.collect(
+        place, seen, surroundings.LookupOptions(kafka="", start_settings={})
+    )
     starts = candidates.list_candidates(seen, None, asynchronous=False)
     by_version = {how.spark: judged.diagnose_worst(seen, [how], around) for how in starts}
     found = judged.diagnose_worst(seen, starts, around)
@@ -104,7 +106,7 @@ def test_a_start_that_only_some_versions_refuse(tmp_path: Path) -> None:
     found = _require_worst(_not_begun(tmp_path))
     assert found.spark_versions == (SparkVersion(4, 1), SparkVersion(4, 2), SparkVersion(4, 3))
     lines = ["".join(part.text for part in line) for line in diagnosis.to_lines(found)]
-    assert lines[0].startswith("unsafe with Spark 4.1 or later: a start fails before anything")
+    assert lines[0].startswith("unsafe with Spark 4.1 or later: a restart fails before it writes")
     assert lines[1].startswith("undefined with Spark 3.5 to 4.0: ")
 
 
@@ -128,7 +130,7 @@ def test_an_older_version_may_be_the_one_that_fails(tmp_path: Path) -> None:
 def test_inspect_names_the_versions_that_fail(tmp_path: Path) -> None:
     said = verdict.judge(evidence(_not_begun(tmp_path)))
     assert said.level is Level.BAD
-    assert "a start of Spark 4.1 or later fails" in said.text
+    assert "a restart with Spark 4.1 or later fails" in said.text
 
 
 def test_programs_get_every_outcome(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.report.terminal import columns, table, text
+from holdfast.report.terminal import columns, lines, table
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_the_columns_of_a_text(shown: str, width: int) -> None:
 
 
 def test_a_table_with_wide_letters_is_aligned() -> None:
-    shown = text.strip_styles(
+    shown = lines.strip_styles(
         table.to_lines(["key", "count"], [["漢字", "1"], ["ab", "2"], ["e\u0301", "3"]])
     )
     assert shown.splitlines() == ["key   count", "漢字  1", "ab    2", "e\u0301     3"]

@@ -112,8 +112,8 @@ def _evidence(checkpoint: Path) -> Evidence:
     reader = open_reader(str(checkpoint), {})
     top = reader.children("")
     assert isinstance(top, Children)
-    place = CheckpointPlace(url=str(checkpoint), name="ck", reader=reader, beside=None, storage={})
-    return evidence.collect(place, top, event_log=None, now_ms=0, told=lambda *_: None)
+    place = CheckpointPlace(url=str(checkpoint), name="ck", reader=reader, parent=None, storage={})
+    return evidence.collect(place, top, event_log=None, now_ms=0, on_progress=lambda *_: None)
 
 
 def _listed(source: Path) -> set[tuple[str, int]]:

@@ -148,13 +148,15 @@ def _looks(location: Path, reader: Reader, *, too_fast_for: bool) -> None:
 
 def _look(location: Path, reader: Reader) -> tuple[Evidence, tuple[Finding, ...]]:
     place = evidence.CheckpointPlace(
-        url=str(location), name=location.name, reader=reader, beside=None, storage={}
+        url=str(location), name=location.name, reader=reader, parent=None, storage={}
     )
     top = reader.children("")
     assert isinstance(top, Children)
     found = evidence.collect(place, top, event_log=None, now_ms=NOW_MS)
     how = candidates.choose_start(found, None, asynchronous=False)
-    around = surroundings.collect(place, found, surroundings.LookupOptions(kafka="", asked={}))
+    around = surroundings.collect(
+        place, found, surroundings.LookupOptions(kafka="", start_settings={})
+    )
     seen = RuleInput(evidence=found, restart=restart.predict(found, how), surroundings=around)
     told = diagnosis.diagnose(seen)
     assert told.judgement is not Judgement.UNSAFE, told

@@ -14,7 +14,7 @@ from tests.golden import FOLDER, Golden, each
 from holdfast.diagnose.explanations import EXPLANATIONS
 from holdfast.model.finding import Code, Judgement
 from holdfast.report import diagnosis
-from holdfast.report.terminal import text
+from holdfast.report.terminal import lines
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -22,12 +22,12 @@ def test_the_whole_report(tmp_path: Path) -> None:
     (location / "offsets/3").unlink()
     done = started("diagnose", str(location), "--spark", "4.1")
     assert (done.returncode, done.stderr) == (1, "")
-    after = "after the sink has written"
+    after = "after it has written to the sink"
     assert done.stdout.splitlines()[:8] == [
-        f"unsafe: a start fails at batch 2, {after}: `commits/2` exists before the batch has run",
+        f"unsafe: a restart fails at batch 2, {after}: `commits/2` exists before the batch has run",
         "",
         "Restart  Spark 4.1, as requested",
-        "  runs batch 2 again, over the same range",
+        "  runs batch 2 again over the same range",
         "  source 0 (Kafka or Event Hubs) orders-0: 20 → 30",
         "  source 0 (Kafka or Event Hubs) orders-1: 20 → 30",
         "  sink: unknown",
@@ -173,7 +173,7 @@ def test_topics_and_folders_may_be_called_as_secrets_are(tmp_path: Path) -> None
     ends = [{"auth-events": {"0": n, "1": n}, "tokens": {"0": n}} for n in (10, 20)]
     location = reading(tmp_path / "user-tokens", ends)
     (location / "commits/1").unlink()
-    shown = text.strip_styles(diagnosis.to_lines(diagnosed(location)))
+    shown = lines.strip_styles(diagnosis.to_lines(diagnosed(location)))
     assert "(redacted)" not in shown
     for name in ("auth-events-0", "auth-events-1", "tokens-0"):
         assert f"  source 0 (Kafka or Event Hubs) {name}: 10 → 20\n" in shown

@@ -24,16 +24,17 @@ SCHEMA = json.loads(
 )
 
 PENDING = (
-    "is planned and not committed: it runs now, or a restart runs it again over the same range"
+    "is planned but not committed: it is running now, or a restart runs it again over the same"
+    " range"
 )
 NO_OFFSETS = (
-    "batch 2 is committed, and what is planned is not known: this user may not read `offsets`"
+    "batch 2 is committed; which batches are planned is unknown: this user may not read `offsets`"
     " (permission denied)"
 )
-NO_STATE = "no folder `state`: the query has none, or its state was deleted"
+NO_STATE = "no folder `state`: the query is stateless, or its state was deleted"
 NO_RECORDS = (
-    "no run record and no event log: only what the times and settings of the offset log show,"
-    " which misses restarts that were quick"
+    "no run record and no event log: only the times and settings in the offset log show restarts,"
+    " and they do not show quick ones"
 )
 
 
@@ -49,7 +50,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
         os.utime(location / f"commits/{batch}", ns=(at, at))
     done = started("inspect", str(location))
     assert (done.returncode, done.stderr) == (0, "")
-    not_told = "no checkpoint tells it; a run record or `--event-log PATH` would"
+    not_told = "a checkpoint does not contain it; a run record or `--event-log PATH` would"
     assert done.stdout.splitlines() == [
         f"batch 2 {PENDING}",
         "",
@@ -65,10 +66,10 @@ def test_the_whole_report(tmp_path: Path) -> None:
         f"                        inferred: {NO_RECORDS}",
         "",
         "Batches  0-2 planned, 0-1 committed",
-        "  batch  planned (UTC)        standing     consumed    took",
-        "      0  2026-01-01 00:00:00  committed           -  500 ms  " + "█" * 16,
-        "      1  2026-01-01 00:00:01  committed  20 offsets  500 ms  " + "█" * 16,
-        "      2  2026-01-01 00:00:02  pending    20 offsets       -",
+        "  batch  planned (UTC)        status       consumed  duration",
+        "      0  2026-01-01 00:00:00  committed           -    500 ms  " + "█" * 16,
+        "      1  2026-01-01 00:00:01  committed  20 offsets    500 ms  " + "█" * 16,
+        "      2  2026-01-01 00:00:02  pending    20 offsets         -",
         "",
         "Source 0  Kafka or Event Hubs",
         "  batch 2: 20 offsets",
@@ -132,7 +133,7 @@ def test_the_json_of_damage_is_as_its_schema_says(tmp_path: Path) -> None:
 def test_one_batch_and_two(tmp_path: Path) -> None:
     location = files.write(tmp_path / "orders", planned=6, committed=6)
     assert inspect(str(location), "--batch", "4").stdout == (
-        "batch 4, from the end of batch 3, committed\n"
+        "batch 4, from the end of batch 3: committed\n"
         "\n"
         "Source 0  Kafka or Event Hubs\n"
         "  batch 4: 20 offsets\n"
@@ -151,8 +152,8 @@ def test_a_folder_of_checkpoints(tmp_path: Path) -> None:
     done = inspect(str(tmp_path))
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
-        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  status",
+        f"  a           {files.QUERY_ID}  WHEN  idle: batch 2 is committed, nothing is pending",
         f"  deep/b      {files.QUERY_ID}  WHEN  batch 1 {PENDING}",
     ]
     rows = json.loads(inspect(str(tmp_path), "--json").stdout)["checkpoints"]
@@ -172,10 +173,10 @@ def test_folders_that_may_hold_more_checkpoints_are_named(tmp_path: Path) -> Non
     assert done.returncode == 0
     assert [re.sub(r"\d{4}-\S+ \S+", "WHEN", line) for line in done.stdout.splitlines()] == [
         f"2 checkpoints below {tmp_path}",
-        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  standing",
-        f"  a           {files.QUERY_ID}  WHEN  at rest: batch 2 is committed, nothing is pending",
+        f"  checkpoint  {'query id':<36}  {'changed (UTC)':<19}  status",
+        f"  a           {files.QUERY_ID}  WHEN  idle: batch 2 is committed, nothing is pending",
         f"  half        {files.QUERY_ID}  WHEN  {NO_OFFSETS}",
-        "Not searched, and may hold more",
+        "Not searched; may contain more checkpoints",
         "  locked: permission denied",
         "  deep/locked: permission denied",
     ]
@@ -380,9 +381,9 @@ def _ended(query: str) -> str:
 @pytest.mark.parametrize(
     ("log", "silent"),
     [
-        ("", "tells of no streaming query"),
-        (None, "tells of no streaming query"),
-        (_started("another"), "tells of other queries only"),
+        ("", "has no streaming query"),
+        (None, "has no streaming query"),
+        (_started("another"), "has only other queries"),
         (_ended(files.QUERY_ID), ""),
         (_started(files.QUERY_ID), ""),
     ],

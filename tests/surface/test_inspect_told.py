@@ -101,7 +101,7 @@ def test_an_event_log_that_tells_nothing_is_told_of_by_one_batch_and_two(
     tmp_path: Path, asked: Sequence[str]
 ) -> None:
     location, log = files.write(tmp_path / "c"), event_log(tmp_path / "log", "another")
-    reason = "the event log tells of other queries only"
+    reason = "the event log has only other queries"
     assert f"  {log}: {reason}\n" in shown(location, *asked, "--event-log", str(log))
     found = json.loads(shown(location, *asked, "--event-log", str(log), "--json"))
     assert found["unreadable"] == [{"path": str(log), "reason": reason}]
@@ -129,7 +129,7 @@ def test_a_commit_that_was_never_there_is_not_said_to_have_gone(tmp_path: Path) 
 
 def test_nothing_lies_between_a_batch_and_itself(tmp_path: Path) -> None:
     location = files.write(tmp_path / "c", planned=3, committed=2)
-    said = "nothing lies between batch {} and itself; it is {}\n"
+    said = "batch {} compared with itself, an empty range: {}\n"
     assert shown(location, "--compare", "1:1") == said.format(1, "committed")
     assert shown(location, "--compare", "2:2") == said.format(2, "pending")
 

@@ -141,7 +141,7 @@ def test_all_that_is_not_of_the_checkpoint_is_counted(
     for number in range(130):
         (location / f"part-{number:05}.json").write_text("{}")
     page = shown(location, *form)
-    assert "ot of this checkpoint" in page
+    assert "ot part of this checkpoint" in page
     assert page.count(".json") == named
     assert f"and {130 - named} more" in page
 
@@ -178,7 +178,7 @@ def test_columns_are_aligned(tmp_path: Path) -> None:
     for path in (tmp_path / "b").rglob("*"):
         os.utime(path, (0, 0))
     _, head, *rows = shown(tmp_path).splitlines()
-    assert {row.index("at rest") for row in rows} == {head.index("standing")}
+    assert {row.index("idle") for row in rows} == {head.index("status")}
     assert [row[head.index("changed") :][:1] for row in rows] == ["2", "-"]
 
 
@@ -270,7 +270,7 @@ def test_a_driver_that_runs_is_in_every_form(tmp_path: Path, form: Sequence[str]
     assert "4711" in found
     assert "worker-7" in found
     if not form:
-        assert found.splitlines()[1] == "A driver runs: process 4711 on worker-7"
+        assert found.splitlines()[1] == "A driver is running: process 4711 on worker-7"
 
 
 @pytest.mark.parametrize(

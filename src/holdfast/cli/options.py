@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from holdfast.errors import OptionInvalid, ReportUnwritten
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
 
 _CLICK_STYLES: dict[Style, dict[str, str | bool]] = {
     Style.HEAD: {"bold": True},

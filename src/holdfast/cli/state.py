@@ -13,7 +13,7 @@ from holdfast.model.fact import Known
 from holdfast.model.json import Json, parse
 from holdfast.report import redact
 from holdfast.report.terminal import table
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
 
 # One less than Spark's own maximum: one more row is read, to know whether there are more.
 MOST_ROWS = (1 << 31) - 2

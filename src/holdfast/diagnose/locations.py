@@ -62,8 +62,8 @@ def refuse_overlap(
         for other, taken in locations[:index]:
             if location.lower() == taken.lower():
                 return LocationShared(
-                    f"jobs `{other.name}` ({other.declared_at}) and `{job.name}` ({job.declared_at})"
-                    f" have the same checkpoint location `{location}`",
+                    f"jobs `{other.name}` ({other.declared_at}) and `{job.name}`"
+                    f" ({job.declared_at}) have the same checkpoint location `{location}`",
                     hint="give one of the jobs a different name",
                 )
             if _is_inside(location.lower(), taken.lower()) or _is_inside(

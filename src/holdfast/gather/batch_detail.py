@@ -1,7 +1,7 @@
-"""Stage 2: one batch, or two -> what lies between them, for each partition of each source.
+"""One batch, or two -> the range between them, for each partition of each source.
 
-The offset entry of a batch is its end; its beginning is the end of the entry before it on disk,
-which after a purge or with asynchronous progress tracking is not always the number before.
+The offset entry of a batch is the end of its range. The start is the end of the entry before it on
+disk, which after a purge or with asynchronous progress tracking may not be the previous number.
 """
 
 from dataclasses import dataclass
@@ -25,26 +25,26 @@ from holdfast.storage import Children, Portion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SourceNames:
-    """How the sources are called, and what should have told it and does not."""
+    """The names of the sources, and the event logs that should contain them and do not."""
 
     sources: tuple[str, ...]
-    silent: tuple[UnreadableFile, ...] = ()
+    log_gaps: tuple[UnreadableFile, ...] = ()
 
 
 def read(
     place: CheckpointPlace, top: Children, batch: int, event_log: EventLog | None
 ) -> BatchDetail:
-    """What one batch consumed."""
+    """Return what one batch consumed."""
     tree = _list_files(place, top)
     _require_batch(tree, batch, f"--batch {tree.offsets.ids.last}")
-    told = _read_source_names(place, tree, event_log)
-    return _read_between(place, tree, tree.offsets.ids.before(batch), batch, told)
+    names = _read_source_names(place, tree, event_log)
+    return _read_between(place, tree, tree.offsets.ids.before(batch), batch, names)
 
 
 def compare(
     place: CheckpointPlace, top: Children, earlier: int, later: int, event_log: EventLog | None
 ) -> BatchDetail:
-    """What lies between the ends of two batches."""
+    """Return what lies between the ends of two batches."""
     tree = _list_files(place, top)
     ids = tree.offsets.ids
     nearest = f"--compare {earlier if earlier in ids else ids.first}:{ids.last}"
@@ -55,13 +55,13 @@ def compare(
 
 def _list_files(place: CheckpointPlace, top: Children) -> CheckpointTree:
     tree = CheckpointTree(folders=set(top.folders))
-    tree.add(Portion(folder="", files=[one for one in top.files if one.name == "metadata"]))
+    tree.add(Portion(folder="", files=[file for file in top.files if file.name == "metadata"]))
     snapshot.list_logs(place.reader, tree)
-    for found in place.reader.walk(["sources"] if "sources" in top.folders else []):
-        if isinstance(found, Portion):
-            tree.add(found)
+    for result in place.reader.walk(["sources"] if "sources" in top.folders else []):
+        if isinstance(result, Portion):
+            tree.add(result)
         else:
-            tree.refuse(found)
+            tree.refuse(result)
     return tree
 
 
@@ -69,16 +69,16 @@ def _require_batch(tree: CheckpointTree, batch: int, instead: str) -> None:
     unlisted = tail.find_batches(tree).unlisted_log("offsets")
     if unlisted is not None:
         raise LocationForbidden(
-            f"expected to list `offsets`, found: {unlisted.reason}",
+            f"`offsets` cannot be listed: {unlisted.reason}",
             hint=OTHER_USER,
         )
     if batch not in tree.offsets.ids:
+        batches = format_spans(tuple(tree.offsets.ids))
         raise BatchMissing(
-            f"expected batch {batch} in the offset log, found"
-            f" {format_spans(tuple(tree.offsets.ids))}",
-            hint=f"ask for what is there, as in `{instead}`"
+            f"batch {batch} is not in the offset log, which has: {batches}",
+            hint=f"choose one of these batches, as in `{instead}`"
             if tree.offsets.ids
-            else "no batch is planned here; look at another checkpoint",
+            else "no batch is planned in this checkpoint; inspect a different one",
         )
 
 
@@ -87,23 +87,23 @@ def _read_between(
     tree: CheckpointTree,
     earlier: int | None,
     later: int,
-    told: _SourceNames,
+    names: _SourceNames,
 ) -> BatchDetail:
     wanted = [number for number in (earlier, later) if number is not None]
-    hidden = tail.find_batches(tree).unlisted_log("commits") is not None
-    commits = [later] if later in tree.commits.ids or hidden else []
+    is_hidden = tail.find_batches(tree).unlisted_log("commits") is not None
+    commits = [later] if later in tree.commits.ids or is_hidden else []
     entries = tail.read_entries(place.reader, wanted, commits)
     end = entries.offsets.get(BatchId(later))
     start = None if earlier is None else entries.offsets.get(BatchId(earlier))
-    unreadable: tuple[UnreadableFile, ...] = entries.unreadable + told.silent
+    unreadable: tuple[UnreadableFile, ...] = entries.unreadable + names.log_gaps
     sources: tuple[SourceEvidence, ...] = ()
     if end is not None:
         before = None if start is None or earlier is None else (BatchId(earlier), start)
         planned = (BatchId(later), end)
-        read = [*entries.offsets.values()]
+        others = [*entries.offsets.values()]
         if offset_lines.may_repeat(end):
-            read += tail.read(place.reader, tree).offsets.values()
-        lines = offset_lines.match_sources(place.reader, tree, end, read, told.sources)
+            others += tail.read(place.reader, tree).offsets.values()
+        lines = offset_lines.match_sources(place.reader, tree, end, others, names.sources)
         sources, damaged = positions.read(
             place.reader, tree, before, planned, lines, taken_files.ALL
         )
@@ -125,15 +125,16 @@ def _read_between(
 def _read_source_names(
     place: CheckpointPlace, tree: CheckpointTree, event_log: EventLog | None
 ) -> _SourceNames:
-    """How run records and the event log call the sources, where there are any."""
-    recorded = runs.read(place.beside, place.name) if place.beside else runs.NOTHING
-    if event_log is None and not recorded.events:
+    """Return the names of the sources in run records and the event log, if there are any."""
+    records = runs.read(place.parent, place.name) if place.parent else runs.NO_RECORDS
+    if event_log is None and not records.events:
         return _SourceNames(sources=())
     own_id = read_query_id(place.reader, tree)
-    wanted = own_id.value if isinstance(own_id, Known) else None
+    query_id = own_id.value if isinstance(own_id, Known) else None
     logged = event_log.events if event_log else None
-    found = events.build_history(recorded.events, logged, wanted, place.url, ())
-    return _SourceNames(sources=found.sources, silent=tuple(list_log_gaps(event_log, found)))
+    history = events.build_history(records.events, logged, query_id, place.url, ())
+    gaps = tuple(list_log_gaps(event_log, history))
+    return _SourceNames(sources=history.sources, log_gaps=gaps)
 
 
 def _compare_settings(

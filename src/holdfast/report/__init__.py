@@ -10,9 +10,10 @@ batches.py        one batch, or the range between two -> text and JSON
 listing.py        checkpoints below a folder -> text, JSON and Markdown
 explanation.py    explanations -> text, and the reference page
 verdict.py        evidence -> one sentence
-start_failure.py  a start that will fail -> one sentence
+start_failure.py  a restart that will fail -> one sentence
 error_line.py     the text of an error -> the line that says what went wrong
-rows.py           what text, Markdown and HTML show alike
-words.py          amounts, times and ids as people write them
+rows.py           rows and phrases that text, Markdown and HTML share
+words.py          amounts, times and batch ids, formatted for people
 redact.py         take secrets out of options, offsets, URLs and free text
+secrets/          how secrets are recognised
 """

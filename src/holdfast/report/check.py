@@ -1,4 +1,4 @@
-"""Checks -> JSON for programs, and lines for people: the verdict first, then every change."""
+"""Checks -> JSON for programs, and lines for people: the verdict, then every change."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from holdfast.model.json import Json
 from holdfast.model.version import VERSION
 from holdfast.report import redact, words
 from holdfast.report.diagnosis import JUDGEMENT_STYLES, finding_to_json
-from holdfast.report.terminal.text import Line, Part, Style, clean
+from holdfast.report.terminal.lines import Line, Part, Style, clean
 
 FORMAT = 1
 _WORST = (Judgement.UNSAFE, Judgement.UNDEFINED, Judgement.UNKNOWN, Judgement.SAFE)
@@ -20,50 +20,51 @@ _VERDICTS = {
     Severity.NOTE: Judgement.SAFE,
 }
 _SENTENCES = {
-    Judgement.SAFE: "may start from its checkpoint",
-    Judgement.UNSAFE: "must not start from its checkpoint as it is",
-    Judgement.UNDEFINED: "starts, and whether its results are right is for you to say",
-    Judgement.UNKNOWN: "cannot be checked in full; see what was not assessed",
+    Judgement.SAFE: "can start from its checkpoint",
+    Judgement.UNSAFE: "must not start from its checkpoint",
+    Judgement.UNDEFINED: "starts, but only you can tell whether its results will be right",
+    Judgement.UNKNOWN: "could not be checked completely; see 'Not assessed'",
 }
 _LONGEST = 300
+_INDENT = " " * 11
 
 
 def find_worst(checks: Sequence[Check]) -> Judgement:
-    """The verdict over several jobs."""
-    found = {one.judgement for one in checks}
-    return next((one for one in _WORST if one in found), Judgement.SAFE)
+    """Return the verdict over several jobs."""
+    judgements = {check.judgement for check in checks}
+    return next((worst for worst in _WORST if worst in judgements), Judgement.SAFE)
 
 
 def to_json(checks: Sequence[Check]) -> Json:
-    """All checks, without secrets."""
+    """Return all checks, without secrets."""
     return redact.value(
         {
             "format": FORMAT,
             "holdfast_version": VERSION,
             "verdict": find_worst(checks).value,
-            "jobs": [_job_to_json(one) for one in checks],
+            "jobs": [_job_to_json(check) for check in checks],
         }
     )
 
 
-def _job_to_json(shown: Check) -> Json:
+def _job_to_json(check: Check) -> Json:
     return {
-        "job": shown.job,
-        "location": shown.location,
-        "verdict": shown.judgement.value,
-        "first_start": shown.first_start,
+        "job": check.job,
+        "location": check.location,
+        "verdict": check.judgement.value,
+        "first_start": check.first_start,
         "changes": [
-            {**finding_to_json(one), "verdict": _VERDICTS[one.severity].value}
-            for one in shown.findings
+            {**finding_to_json(finding), "verdict": _VERDICTS[finding.severity].value}
+            for finding in check.findings
         ],
         "not_assessed": [
-            {"question": one.question, "reason": one.reason} for one in shown.not_assessed
+            {"question": gap.question, "reason": gap.reason} for gap in check.not_assessed
         ],
     }
 
 
 def to_lines(checks: Sequence[Check]) -> Iterator[Line]:
-    """Every line for people, without secrets."""
+    """Yield every line for people, without secrets."""
     for index, check in enumerate(checks):
         if index:
             yield ()
@@ -71,33 +72,34 @@ def to_lines(checks: Sequence[Check]) -> Iterator[Line]:
 
 
 def _make_lines(check: Check) -> Iterator[Line]:
-    judged = check.judgement
-    told = "has no checkpoint yet: first start" if check.first_start else _SENTENCES[judged]
+    judgement = check.judgement
+    says = "has no checkpoint yet: first start" if check.first_start else _SENTENCES[judgement]
     count = f"; {words.pluralize(len(check.findings), 'change')}" if check.findings else ""
-    yield (Part(f"{judged.value}: {check.job} {told}{count}", JUDGEMENT_STYLES[judged]),)
+    sentence = f"{judgement.value}: {check.job} {says}{count}"
+    yield (Part(sentence, JUDGEMENT_STYLES[judgement]),)
     yield (Part(f"  {check.location}", Style.DIM),)
-    for one in check.findings:
+    for finding in check.findings:
         yield ()
-        yield from _format_change(one)
+        yield from _format_change(finding)
     if check.not_assessed:
         yield ()
         yield (Part("Not assessed", Style.HEAD),)
-        for question in check.not_assessed:
-            yield (Part(f"  {question.question}"), Part(f"  {question.reason}", Style.DIM))
+        for gap in check.not_assessed:
+            yield (Part(f"  {gap.question}"), Part(f"  {gap.reason}", Style.DIM))
 
 
-def _format_change(shown: Finding) -> Iterator[Line]:
-    verdict = _VERDICTS[shown.severity]
+def _format_change(finding: Finding) -> Iterator[Line]:
+    verdict = _VERDICTS[finding.severity]
     yield (
-        Part(f"{verdict.value:<11}", JUDGEMENT_STYLES[verdict]),
-        Part(shown.code.value, Style.HEAD),
-        Part(f"  {shown.text}"),
+        Part(f"{verdict.value:<{len(_INDENT)}}", JUDGEMENT_STYLES[verdict]),
+        Part(finding.code.value, Style.HEAD),
+        Part(f"  {finding.text}"),
     )
-    for clue in shown.clues:
-        yield (Part(f"           - {_shorten(clue.expected)}"), Part(f"  {clue.file}", Style.DIM))
-        yield (Part(f"           + {_shorten(clue.found)}"),)
-    for remedy in shown.remedies:
-        yield (Part(f"           → {remedy}"),)
+    for clue in finding.clues:
+        yield (Part(f"{_INDENT}- {_shorten(clue.expected)}"), Part(f"  {clue.file}", Style.DIM))
+        yield (Part(f"{_INDENT}+ {_shorten(clue.found)}"),)
+    for remedy in finding.remedies:
+        yield (Part(f"{_INDENT}→ {remedy}"),)
 
 
 def _shorten(text: str) -> str:

@@ -1,7 +1,7 @@
-"""The text of an error that ended a run -> the one line of it that says what went wrong.
+"""The text of an error that ended a run -> the one line that says what went wrong.
 
-Spark tells a stack trace of Java. Where Python code has failed, one of Python is inside of it, and
-its last line is the reason, with Java's own frames behind it:
+Spark reports a Java stack trace. If Python code failed, the trace contains a Python traceback. The
+last line of the traceback is the reason; more Java frames follow it:
 
     py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most
       File "job.py", line 7, in write                                        recent call last):
@@ -10,7 +10,7 @@ its last line is the reason, with Java's own frames behind it:
     <an empty line>
         at py4j.Protocol.getReturnValue(Protocol.java:476)
 
-Of several tracebacks the last one is the cause of the others, or what came of them.
+If there are several tracebacks, the last one is the cause of the others, or their result.
 """
 
 import re
@@ -25,40 +25,40 @@ _KEPT_LINES, _KEPT_LETTERS = 20, 4000
 
 
 def extract(error: str) -> str:
-    """The line, without secrets; the first one where there is no traceback of Python."""
+    """Return the line, without secrets: the first one, if there is no Python traceback."""
     lines = error.splitlines()
-    told = _find_python_line(lines) or next((one.strip() for one in lines if one.strip()), "")
-    # A secret that is cut cannot always be told from other text.
-    shown = redact.for_display(told)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    line = _find_python_line(lines) or next((line.strip() for line in lines if line.strip()), "")
+    # Redacted before it is cut: half a secret may look like any other text.
+    clean = redact.for_display(line)
+    return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}…"
 
 
 def shorten(error: str) -> str:
-    """The first lines of a long error, and the one that says what went wrong if it is later.
+    """Return the first lines of a long error, and the line that matters if it comes later.
 
-    Without secrets: it is stored.
+    The result has no secrets, because it is stored.
     """
-    # Before it is cut: half of a secret cannot always be told from other text.
+    # Redacted before it is cut: half a secret may look like any other text.
     error = redact.text(error)
     kept = "\n".join(error.splitlines()[:_KEPT_LINES])[:_KEPT_LETTERS]
-    told = extract(error)
-    return kept if extract(kept) == told else f"{kept}\n…\n{_TRACEBACK}\n{told}"
+    line = extract(error)
+    return kept if extract(kept) == line else f"{kept}\n…\n{_TRACEBACK}\n{line}"
 
 
 def _find_python_line(lines: list[str]) -> str:
-    """What stands behind the frames of the last traceback, which are indented."""
-    begun = max((at for at, one in enumerate(lines) if _TRACEBACK in one), default=None)
-    if begun is None:
+    """Return the line after the frames of the last traceback, which are indented."""
+    start = max((at for at, line in enumerate(lines) if _TRACEBACK in line), default=None)
+    if start is None:
         return ""
-    # Those of a group of exceptions have a margin.
-    before = lines[begun].partition(_TRACEBACK)[0]
+    # The lines of an exception group have a margin.
+    before = lines[start].partition(_TRACEBACK)[0]
     margin = 0 if before.strip(_MARGIN) else len(before)
-    rest = [one[margin:].rstrip() for one in lines[begun + 1 :]]
-    rest = [one for one in rest if one]
-    at = next((at for at, one in enumerate(rest) if not one[0].isspace()), None)
+    rest = [line[margin:].rstrip() for line in lines[start + 1 :]]
+    rest = [line for line in rest if line]
+    at = next((at for at, line in enumerate(rest) if not line[0].isspace()), None)
     if at is None or not _NAMED.match(rest[at]):
         return ""
     following = rest[at + 1].strip() if at + 1 < len(rest) else ""
     if following.startswith(": "):
-        return following[2:]  # Py4J says first that there was an error, and then which
+        return following[2:]  # Py4J first says that there was an error, then which error
     return f"{rest[at]} {following}" if rest[at].endswith(":") else rest[at]

@@ -1,36 +1,38 @@
-"""Explanations -> text for one code, and the reference page of all."""
+"""Explanations -> text for one code, and the reference page of all codes."""
 
 from collections.abc import Iterator
 
 from holdfast.model.explanation import Explanation
 from holdfast.model.finding import Code
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
+
+_CAUSES, _SPARK, _CURES = "How it happens", "What Spark does", "How to fix it"
 
 
-def to_lines(code: Code, shown: Explanation) -> Iterator[Line]:
-    """One code, for people."""
+def to_lines(code: Code, explanation: Explanation) -> Iterator[Line]:
+    """Yield the explanation of one code, for people."""
     yield (Part(code.value, Style.HEAD),)
-    yield (Part(shown.meaning),)
+    yield (Part(explanation.meaning),)
     yield ()
-    yield (Part("How it comes about  ", Style.HEAD), Part(shown.causes))
-    yield (Part("What Spark does", Style.HEAD),)
-    for versions, does in shown.spark:
-        yield (Part(f"  {versions}: ", Style.DIM), Part(does))
-    yield (Part("What cures it  ", Style.HEAD), Part(shown.cures))
+    yield (Part(f"{_CAUSES}  ", Style.HEAD), Part(explanation.causes))
+    yield (Part(_SPARK, Style.HEAD),)
+    for versions, behaviour in explanation.spark:
+        yield (Part(f"  {versions}: ", Style.DIM), Part(behaviour))
+    yield (Part(f"{_CURES}  ", Style.HEAD), Part(explanation.cures))
 
 
-def to_markdown(code: Code, shown: Explanation) -> Iterator[str]:
-    """One code, in Markdown."""
+def to_markdown(code: Code, explanation: Explanation) -> Iterator[str]:
+    """Yield the explanation of one code, in Markdown."""
     yield f"## {code.value}"
     yield ""
-    yield shown.meaning
+    yield explanation.meaning
     yield ""
-    yield f"**How it comes about.** {shown.causes}"
+    yield f"**{_CAUSES}.** {explanation.causes}"
     yield ""
-    yield "| Spark | does |"
+    yield "| Spark | what it does |"
     yield "|---|---|"
-    for versions, does in shown.spark:
-        yield f"| {versions} | {does} |"
+    for versions, behaviour in explanation.spark:
+        yield f"| {versions} | {behaviour} |"
     yield ""
-    yield f"**What cures it.** {shown.cures}"
+    yield f"**{_CURES}.** {explanation.cures}"
     yield ""

@@ -8,22 +8,22 @@ from holdfast.model.json import Json
 from holdfast.report import document, redact, words
 from holdfast.report.markdown import escape_cell, format_code, format_prose
 from holdfast.report.terminal import columns
-from holdfast.report.terminal.text import LEVELS, Line, Part, Style
+from holdfast.report.terminal.lines import LEVELS, Line, Part, Style
 
 _MOST = 20
-_MORE = "Not searched, and may hold more"
+_MORE = "Not searched; may contain more checkpoints"
 
 
-def to_lines(found: Checkpoints, base: str) -> Iterator[Line]:
-    """One line a checkpoint: where, which query, how far, how it stands."""
-    rows = found.rows
+def to_lines(checkpoints: Checkpoints, base: str) -> Iterator[Line]:
+    """Yield one line per checkpoint: its path, query id, last change and verdict."""
+    rows = checkpoints.rows
     yield (
         Part(words.pluralize(len(rows), "checkpoint"), Style.HEAD),
         Part(f" below {redact.for_display(base)}"),
     )
     names = [redact.for_display(_shorten_location(row, base)) for row in rows]
     width = max(columns.measure(name) for name in ("checkpoint", *names))
-    head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  standing"
+    head = f"  {'checkpoint':<{width}}  {'query id':<36}  {'changed (UTC)':<19}  status"
     yield (Part(head, Style.DIM),)
     for row, name in zip(rows, names, strict=True):
         yield (
@@ -31,33 +31,35 @@ def to_lines(found: Checkpoints, base: str) -> Iterator[Line]:
             Part(f"{words.format_time(row.changed_ms):<19}  ", Style.DIM),
             Part(redact.for_display(row.verdict.text), LEVELS[row.verdict.level]),
         )
-    if found.unreadable:
+    if checkpoints.unreadable:
         yield (Part(_MORE, Style.HEAD),)
-        for one in found.unreadable[:_MOST]:
-            yield (Part(redact.for_display(f"  {one.path}: {one.reason}"), Style.CAREFUL),)
-        if len(found.unreadable) > _MOST:
-            yield (Part(f"  and {len(found.unreadable) - _MOST:,} more", Style.DIM),)
+        for folder in checkpoints.unreadable[:_MOST]:
+            yield (Part(redact.for_display(f"  {folder.path}: {folder.reason}"), Style.CAREFUL),)
+        if len(checkpoints.unreadable) > _MOST:
+            yield (Part(f"  and {len(checkpoints.unreadable) - _MOST:,} more", Style.DIM),)
 
 
-def to_json(found: Checkpoints, base: str) -> Json:
-    """The same for programs."""
+def to_json(checkpoints: Checkpoints, base: str) -> Json:
+    """Return the list for programs, without secrets."""
     return redact.value(
         {
             "format": document.FORMAT,
             "location": base,
-            "checkpoints": [_row_to_json(row) for row in found.rows],
-            "unreadable": [document.unreadable_to_json(one) for one in found.unreadable],
+            "checkpoints": [_row_to_json(row) for row in checkpoints.rows],
+            "unreadable": [
+                document.unreadable_to_json(folder) for folder in checkpoints.unreadable
+            ],
         }
     )
 
 
-def to_markdown(found: Checkpoints, base: str) -> str:
-    """The same as a table for a ticket."""
-    rows = found.rows
+def to_markdown(checkpoints: Checkpoints, base: str) -> str:
+    """Return the list as a Markdown table for a ticket, without secrets."""
+    rows = checkpoints.rows
     lines = [
         f"# {words.pluralize(len(rows), 'checkpoint')} below {format_code(base)}",
         "",
-        "| checkpoint | query id | changed (UTC) | standing |",
+        "| checkpoint | query id | changed (UTC) | status |",
         "|---|---|---|---|",
     ]
     lines += [
@@ -66,13 +68,13 @@ def to_markdown(found: Checkpoints, base: str) -> str:
         f" {escape_cell(format_prose(row.verdict.text))} |"
         for row in rows
     ]
-    if found.unreadable:
+    if checkpoints.unreadable:
         lines += ["", _MORE, ""]
         lines += [
-            f"- {format_code(one.path)}: {format_prose(one.reason)}"
-            for one in found.unreadable[:_MOST]
+            f"- {format_code(folder.path)}: {format_prose(folder.reason)}"
+            for folder in checkpoints.unreadable[:_MOST]
         ]
-        left = len(found.unreadable) - _MOST
+        left = len(checkpoints.unreadable) - _MOST
         lines += [f"- and {left:,} more"] if left > 0 else []
     return "\n".join(lines)
 
@@ -86,7 +88,7 @@ def _row_to_json(row: CheckpointRow) -> Json:
             "last_planned": row.batches.last_planned,
             "last_committed": row.batches.last_committed,
             "pending": list(row.batches.pending),
-            "unlisted": [document.unreadable_to_json(one) for one in row.batches.unlisted],
+            "unlisted": [document.unreadable_to_json(log) for log in row.batches.unlisted],
         },
         "changed_at": words.format_iso_time(row.changed_ms),
         "verdict": {"level": row.verdict.level.value, "text": row.verdict.text},

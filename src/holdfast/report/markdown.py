@@ -1,26 +1,26 @@
-"""Evidence -> Markdown for an incident ticket: the verdict, the nine facts, what stands behind."""
+"""Evidence -> Markdown for an incident ticket: the verdict, the nine facts, the details."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.model.evidence import Evidence, SourceEvidence
-from holdfast.model.fact import Absent, Known, Unknown
+from holdfast.model.fact import Known
 from holdfast.report import error_line, redact, rows, verdict, words
 
 _RECENT = 12
 _MOST = 20
 _TICKS = re.compile("`+")
-# A span of code ends at as many backticks as it began with.
+# A code span ends with as many backticks as it starts with.
 _CODE = re.compile(r"(?<!`)(`++)(.*?[^`])\1(?!`)")
-# What means something between words: emphasis, a link, an entity; a backslash before a mark.
-_MEANS = re.compile(
+# Markup outside code: emphasis, a link, an entity; a backslash before punctuation.
+_MARKUP = re.compile(
     r"\\(?=[!-/:-@\[-`{-~]|$)|[*<`~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|&(?=#?\w+;)"
 )
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 
 
 def render(evidence: Evidence) -> str:
-    """The whole page, without secrets."""
+    """Return the whole page, without secrets."""
     return "\n".join(_make_lines(evidence)) + "\n"
 
 
@@ -31,7 +31,7 @@ def _make_lines(evidence: Evidence) -> Iterator[str]:
     yield ""
     if driver := rows.format_driver(evidence):
         yield from (format_literal(driver), "")
-    yield "| fact | | value | read from, or why not |"
+    yield "| fact | | value | read from, or reason |"
     yield "|---|---|---|---|"
     for row in rows.list_facts(evidence):
         note = f"{row.note}; inferred: {row.inferred}" if row.inferred else row.note
@@ -43,18 +43,18 @@ def _make_lines(evidence: Evidence) -> Iterator[str]:
     yield from _format_restarts(evidence)
     yield from _format_rest(evidence)
     yield ""
-    yield f"Looked at {words.format_time(evidence.observed_ms)} UTC with `holdfast inspect`."
+    yield f"Read at {words.format_time(evidence.observed_ms)} UTC with `holdfast inspect`."
 
 
 def _format_batches(evidence: Evidence) -> Iterator[str]:
     if not evidence.timeline:
         return
-    yield from ("", "## Batches", "", "| batch | planned (UTC) | standing | consumed | took |")
+    yield from ("", "## Batches", "", "| batch | planned (UTC) | status | consumed | duration |")
     yield "|---|---|---|---|---|"
-    for one in evidence.timeline[-_RECENT:]:
+    for batch in evidence.timeline[-_RECENT:]:
         yield (
-            f"| {one.batch} | {words.format_time(one.planned_ms)} | {one.standing.value} |"
-            f" {rows.format_amount(*rows.count_consumed(one))} | {rows.format_duration(one)} |"
+            f"| {batch.batch} | {words.format_time(batch.planned_ms)} | {batch.standing.value} |"
+            f" {rows.format_amount(*rows.count_consumed(batch))} | {rows.format_duration(batch)} |"
         )
 
 
@@ -79,11 +79,9 @@ def _format_partitions(source: SourceEvidence) -> Iterator[str]:
         return
     yield f"| partition | from | to | {source.consumed.unit} | |"
     yield "|---|---|---|---|---|"
-    for one in rows.pick_partitions(source.consumed.partitions, _MOST):
-        yield (
-            f"| {format_cell(one.partition)} | {format_cell(one.start)} | {format_cell(one.end)} |"
-            f" {words.format_number(one.count)} | {one.change.value} |"
-        )
+    for change in rows.pick_partitions(source.consumed.partitions, _MOST):
+        positions = " | ".join(map(format_cell, (change.partition, change.start, change.end)))
+        yield f"| {positions} | {words.format_number(change.count)} | {change.change.value} |"
     if len(source.consumed.partitions) > _MOST:
         yield from ("", f"and {len(source.consumed.partitions) - _MOST} more partitions")
 
@@ -96,15 +94,15 @@ def _format_files(source: SourceEvidence) -> Iterator[str]:
 
 
 def _format_operators(evidence: Evidence) -> Iterator[str]:
-    for one in evidence.operators:
-        name = one.name.value if isinstance(one.name, Known) else "name unknown"
-        yield from ("", f"## Operator {one.operator}: {format_literal(name)}", "")
-        yield rows.format_state(one)
-        if behind := rows.format_stores_behind(one):
+    for operator in evidence.operators:
+        name = operator.name.value if isinstance(operator.name, Known) else "name unknown"
+        yield from ("", f"## Operator {operator.operator}: {format_literal(name)}", "")
+        yield rows.format_state(operator)
+        if behind := rows.format_stores_behind(operator):
             yield from ("", format_literal(behind))
-        if any(one.schema.values()):
+        if any(operator.schema.values()):
             yield from ("", "| store | column family | key | value |", "|---|---|---|---|")
-        for row in rows.list_schema(one):
+        for row in rows.list_schema(operator):
             yield f"| {' | '.join(format_cell(part) for part in row)} |"
 
 
@@ -114,84 +112,81 @@ def _format_restarts(evidence: Evidence) -> Iterator[str]:
         return
     yield from ("", "## Restarts", "", "Times are in UTC.", "")
     if len(history.value) > _MOST:
-        yield f"- {len(history.value) - _MOST:,} before these"
-    for one in history.value[-_MOST:]:
-        first = "" if one.first_batch is None else f", from batch {one.first_batch}"
-        spark = f", Spark {format_literal(one.spark_version)}" if one.spark_version else ""
-        error = f" {format_prose(error_line.extract(one.error))}" if one.error else ""
-        told = f"{one.sign.value}{first}{spark}"
-        yield f"- {words.format_time(one.at_ms)} {told}: {format_prose(one.note)}{error}"
+        yield f"- {len(history.value) - _MOST:,} earlier"
+    for start in history.value[-_MOST:]:
+        first = "" if start.first_batch is None else f", from batch {start.first_batch}"
+        spark = f", Spark {format_literal(start.spark_version)}" if start.spark_version else ""
+        error = f" {format_prose(error_line.extract(start.error))}" if start.error else ""
+        sign = f"{start.sign.value}{first}{spark}"
+        yield f"- {words.format_time(start.at_ms)} {sign}: {format_prose(start.note)}{error}"
 
 
 def _format_rest(evidence: Evidence) -> Iterator[str]:
     for ledger in evidence.ledgers:
-        held = ledger.batch
-        batch = held.reason if isinstance(held, Absent | Unknown) else f"last batch {held}"
-        yield from (
-            "",
-            f"Sink's ledger {format_code(ledger.table)}: {format_prose(f'{batch} {ledger.note}')}",
-        )
+        entry = format_prose(rows.format_ledger(ledger))
+        yield from ("", f"Sink ledger {format_code(ledger.table)}: {entry}")
     yield from ("", "## Files", "", "| kind | files | size |", "|---|---|---|")
     for kind, amount in evidence.files.items():
         yield f"| {kind.value} | {amount.count:,} | {words.format_size(amount.bytes)} |"
-    yield from _format_list("Nested checkpoints", [format_code(one) for one in evidence.nested])
-    unread = [f"{format_code(one.path)}: {format_prose(one.reason)}" for one in evidence.unreadable]
+    yield from _format_list("Nested checkpoints", [format_code(path) for path in evidence.nested])
+    unread = [f"{format_code(f.path)}: {format_prose(f.reason)}" for f in evidence.unreadable]
     yield from _format_list("Unreadable", unread, evidence.unreadable_more)
-    foreign = [format_code(one) for one in evidence.foreign]
-    yield from _format_list("Not of this checkpoint", foreign, rows.count_unnamed_foreign(evidence))
+    foreign = [format_code(path) for path in evidence.foreign]
+    more = rows.count_unnamed_foreign(evidence)
+    yield from _format_list("Not part of this checkpoint", foreign, more)
 
 
 def _format_list(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
     if not lines:
         return
     yield from ("", f"## {title}", "")
-    yield from (f"- {one}" for one in lines[:_MOST])
+    yield from (f"- {line}" for line in lines[:_MOST])
     left = max(0, len(lines) - _MOST) + more
     if left:
         yield f"- and {left:,} more"
 
 
-def format_prose(shown: str) -> str:
-    """Sentences without secrets, in which backticks mean code and nothing means HTML."""
-    return "".join(_escape_around_code(_to_one_line(shown)))
+def format_prose(text: str) -> str:
+    """Return sentences without secrets; backticks stay code, everything else is literal."""
+    return "".join(_escape_around_code(_to_one_line(text)))
 
 
-def format_literal(shown: str) -> str:
-    """A value without secrets that is shown as it is, and means nothing."""
-    return _escape(_to_one_line(shown))
+def format_literal(text: str) -> str:
+    """Return a value without secrets, with all its markup escaped."""
+    return _escape(_to_one_line(text))
 
 
-def format_code(shown: str) -> str:
-    """A text without secrets as code, between more backticks than it has in a row itself."""
-    text = _to_one_line(shown)
+def format_code(text: str) -> str:
+    """Return a text without secrets as code, fenced with more backticks than it contains."""
+    text = _to_one_line(text)
     fence = "`" * (1 + max((len(run) for run in _TICKS.findall(text)), default=0))
-    apart = " " if not text or text[0] == "`" or text[-1] == "`" else ""
-    return f"{fence}{apart}{text}{apart}{fence}"
+    space = " " if not text or text[0] == "`" or text[-1] == "`" else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def escape_cell(markdown: str) -> str:
-    """The same where it cannot break out of its cell, in which code knows this escape, too."""
+    """Return Markdown that stays in its table cell; this escape works inside code too."""
     return markdown.replace("|", "\\|")
 
 
-def format_cell(shown: str) -> str:
-    """A value without secrets in a cell of a table."""
-    return escape_cell(format_literal(shown))
+def format_cell(text: str) -> str:
+    """Return a value without secrets for a table cell."""
+    return escape_cell(format_literal(text))
 
 
-def _to_one_line(shown: str) -> str:
-    return " ".join(redact.for_display(shown).split())
+def _to_one_line(text: str) -> str:
+    return " ".join(redact.for_display(text).split())
 
 
 def _escape_around_code(text: str) -> Iterator[str]:
-    """Words and code by turns: code shows its letters as they are, escapes too."""
-    done = 0
-    for found in _CODE.finditer(text):
-        yield _escape(text[done : found.start()])
-        yield found[0]
-        done = found.end()
-    yield _escape(text[done:])
+    """Yield prose and code in turn; only prose is escaped, code is literal anyway."""
+    copied = 0
+    for code in _CODE.finditer(text):
+        yield _escape(text[copied : code.start()])
+        yield code[0]
+        copied = code.end()
+    yield _escape(text[copied:])
 
 
 def _escape(text: str) -> str:
-    return _MEANS.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
+    return _MARKUP.sub(lambda mark: _ENTITIES.get(mark[0], f"\\{mark[0]}"), text)

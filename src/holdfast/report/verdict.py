@@ -1,8 +1,8 @@
-"""Evidence -> one sentence: how the checkpoint stands, by what a restart would do with it.
+"""Evidence -> one sentence: the state of a checkpoint, judged by what a restart would do.
 
-Spark begins at the latest offset entry. If its commit is there the batch is done; otherwise
-exactly that batch runs again over exactly that range, and no earlier one. Continuous mode begins
-at the latest commit.
+Spark starts at the latest offset entry. If that batch has a commit, it is done. Otherwise Spark
+re-runs exactly that batch over exactly that range, and no earlier batch. Continuous mode starts at
+the latest commit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,31 +19,31 @@ from holdfast.spark import versions
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """How the checkpoint stands."""
-    opened = [one.kind for one in evidence.sources if one.open_ended]
-    standing = judge_batches(
+    """Return the verdict on a checkpoint."""
+    open_ended = [source.kind for source in evidence.sources if source.open_ended]
+    by_batches = judge_batches(
         evidence.batches,
-        open_ended=opened[0] if opened else "",
+        open_ended=open_ended[0] if open_ended else "",
         writes_nothing=empty_batch.writes_nothing(evidence),
     )
-    if standing.level is Level.BAD:
-        return standing
+    if by_batches.level is Level.BAD:
+        return by_batches
     failure = _find_failure(evidence)
     notes = [*_note_lost_query_id(evidence), *_note_half_emptied(evidence), *_note_unread(evidence)]
     if failure is None:
-        return _add_notes(standing, notes)
+        return _add_notes(by_batches, notes)
     fails, error = failure
-    wrote = evidence.spark_versions
-    if isinstance(wrote, Runtime):
-        unsaid = f"of a start of {wrote.name}, which wrote it, nothing is predicted"
-        return _add_notes(standing, [fails, unsaid, *notes])
+    writer = evidence.spark_versions
+    if isinstance(writer, Runtime):
+        not_predicted = f"{writer.name} wrote this checkpoint, and its restart is not predicted"
+        return _add_notes(by_batches, [fails, not_predicted, *notes])
     if error.unless:
-        return _add_notes(standing, [fails, *notes])
-    return _make_bad(f"{standing.text}; but {fails}")
+        return _add_notes(by_batches, [fails, *notes])
+    return _make_bad(f"{by_batches.text}; but {fails}")
 
 
 def make_row(evidence: Evidence) -> CheckpointRow:
-    """One checkpoint among others: of the evidence, what fits into a line."""
+    """Return the part of the evidence that a list of checkpoints shows in one row."""
     return CheckpointRow(
         location=evidence.location.value,
         query_id=evidence.query_id,
@@ -53,113 +53,113 @@ def make_row(evidence: Evidence) -> CheckpointRow:
     )
 
 
-def _add_notes(standing: Verdict, notes: Sequence[str]) -> Verdict:
+def _add_notes(verdict: Verdict, notes: Sequence[str]) -> Verdict:
     if not notes:
-        return standing
-    return Verdict(level=Level.CAREFUL, text="; ".join((standing.text, *notes)))
+        return verdict
+    return Verdict(level=Level.CAREFUL, text="; ".join((verdict.text, *notes)))
 
 
 def _find_failure(evidence: Evidence) -> tuple[str, StartError] | None:
-    """How a start fails, if it does; of a gap the standing says what can be said.
+    """Return how a restart fails, if it does; a gap in the offset log has its own verdict.
 
-    Where the version is unknown, a start with any of the possible versions counts.
+    If the version is unknown, a failure with any of the possible versions counts.
     """
     starts = candidates.list_candidates(evidence, None, asynchronous=False)
     planned = evidence.batches.last_planned
-    gap = planned and not spans_contain(evidence.batches.offset_spans, planned - 1)
-    if gap and not starts[0].continuous:
+    has_gap = planned and not spans_contain(evidence.batches.offset_spans, planned - 1)
+    if has_gap and not starts[0].continuous:
         return None
-    every = [restart.predict(evidence, how) for how in starts]
-    failed = [(one, one.error) for one in every if one.error is not None]
-    if not failed:
+    predictions = [restart.predict(evidence, start) for start in starts]
+    failures = [(result, result.error) for result in predictions if result.error is not None]
+    if not failures:
         return None
-    predicted, error = next((one for one in failed if not one[1].unless), failed[0])
-    sparks = [one.starting.spark for one, other in failed if other.stage is error.stage]
+    predicted, error = next((pair for pair in failures if not pair[1].unless), failures[0])
+    sparks = [result.starting.spark for result, other in failures if other.stage is error.stage]
     named = (
         f"{predicted.starting.spark}"
         if len(sparks) == len(starts)
         else versions.format_versions(sorted(sparks))
     )
-    whose = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
-    return start_failure.format_sentence(f"a start of {whose} {named}", predicted, error), error
+    product = "Apache Spark" if isinstance(evidence.spark_versions, Runtime) else "Spark"
+    subject = f"a restart with {product} {named}"
+    return start_failure.format_sentence(subject, predicted, error), error
 
 
 def _note_lost_query_id(evidence: Evidence) -> Iterator[str]:
-    """A query that has lost its id goes on under another, up to Spark 4.1."""
+    """Up to Spark 4.1, a query that has lost its id continues under a new id."""
     if isinstance(evidence.query_id, Absent) and evidence.batches.last_planned is not None:
         yield evidence.query_id.reason
 
 
 def _note_half_emptied(evidence: Evidence) -> Iterator[str]:
-    """A source keeps something only when a batch is planned, or is about to be."""
+    """A source writes files only when a batch is planned or is about to be."""
     batches = evidence.batches
-    begun = batches.last_planned is not None or batches.last_committed is not None
-    if evidence.source_logs and not begun and not batches.unlisted:
-        yield f"`sources/{min(evidence.source_logs)}` has what a source kept of a start"
+    has_batches = batches.last_planned is not None or batches.last_committed is not None
+    if evidence.source_logs and not has_batches and not batches.unlisted:
+        yield f"`sources/{min(evidence.source_logs)}` has files that a source wrote at a start"
 
 
 def _note_unread(evidence: Evidence) -> list[str]:
-    """What the standing may lack, in words; what it names itself is not said twice."""
-    hidden = {one.path for one in evidence.batches.unlisted}
-    named = [one for one in evidence.unreadable if not one.outside and one.path not in hidden]
-    forbidden = [one for one in named if one.forbidden]
-    long = [one for one in named if one.too_long]
-    others = len(named) - len(forbidden) - len(long) + evidence.unreadable_more
-    told: list[str] = []
+    """Return notes on the files that were not read, except those that the verdict already names."""
+    unlisted = {log.path for log in evidence.batches.unlisted}
+    files = [file for file in evidence.unreadable if not file.outside and file.path not in unlisted]
+    forbidden = [file for file in files if file.forbidden]
+    too_long = [file for file in files if file.too_long]
+    others = len(files) - len(forbidden) - len(too_long) + evidence.unreadable_more
+    notes: list[str] = []
     if forbidden:
         more = f" and {len(forbidden) - 1:,} more" if len(forbidden) > 1 else ""
-        told.append(f"this user may not read `{forbidden[0].path}`{more}")
-    if long:
-        more = f", nor were {len(long) - 1:,} more" if len(long) > 1 else ""
-        told.append(f"{long[0].description}{more}")
+        notes.append(f"this user may not read `{forbidden[0].path}`{more}")
+    if too_long:
+        more = f", nor were {len(too_long) - 1:,} more" if len(too_long) > 1 else ""
+        notes.append(f"{too_long[0].description}{more}")
     if others:
-        told.append(f"{'1 file' if others == 1 else f'{others:,} files'} cannot be read")
-    return told
+        notes.append(f"{'1 file' if others == 1 else f'{others:,} files'} cannot be read")
+    return notes
 
 
 def judge_batches(
     batches: Batches, *, open_ended: str = "", writes_nothing: bool = False
 ) -> Verdict:
-    """How the checkpoint stands, by the names in its two logs alone.
+    """Return the verdict by the file names in the two logs alone.
 
-    `open_ended` is the kind of a source, if there is one, that logs no end of a batch.
-    `writes_nothing`: the last planned batch is known to have no rows.
+    `open_ended` is the kind of a source that logs no end of a batch, or empty. `writes_nothing`:
+    the last planned batch is known to have no rows.
     """
     planned, committed = batches.last_planned, batches.last_committed
     if batches.unlisted:
         return _judge_unlisted(batches, batches.unlisted[0])
     if planned is None:
         if committed is None:
-            return Verdict(
-                level=Level.GOOD,
-                text="no batch is planned: it has not begun, or its logs were deleted",
+            return _make_good(
+                "no batch is planned: the query has not run yet, or its logs were deleted"
             )
         return _make_bad(
-            f"commits up to batch {committed} and no offset entry: Spark cannot go on from here"
+            f"Spark cannot continue from here: batch {committed} is committed, but the offset log"
+            " is empty"
         )
     if batches.continuous:
         return _judge_epochs(batches, planned)
-    standing = _judge_planned(batches, planned, open_ended)
-    if writes_nothing and list(batches.pending) == [planned] and standing.level is Level.CAREFUL:
-        return Verdict(
-            level=Level.GOOD,
-            text=f"batch {planned} is planned and not committed, and has no rows to read: it runs"
-            " now, or a restart runs it again and writes nothing",
+    verdict = _judge_planned(batches, planned, open_ended)
+    if writes_nothing and list(batches.pending) == [planned] and verdict.level is Level.CAREFUL:
+        return _make_good(
+            f"batch {planned} is planned but not committed, and has no rows to read: it is running"
+            " now, or a restart runs it again and writes nothing"
         )
-    return standing
+    return verdict
 
 
 def _judge_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
     committed = batches.last_committed
     if committed is not None and committed > planned:
         return _make_bad(
-            f"batch {committed} is committed, but the offset log ends at {planned}: a restart runs"
-            f" batch {planned} again, writes it to the sink, and from Spark 3.1 on then fails"
+            f"batch {committed} is committed, but the offset log ends at batch {planned}: a restart"
+            f" writes batch {planned} to the sink again, and from Spark 3.1 on then fails"
         )
     if planned > 0 and not spans_contain(batches.offset_spans, planned - 1):
         return _judge_gap(batches, planned)
     again = (
-        f"again from where it began, to what {open_ended} holds then"
+        f"again from the same start, up to the newest data that {open_ended} then has"
         if open_ended
         else "again over the same range"
     )
@@ -167,80 +167,87 @@ def _judge_planned(batches: Batches, planned: int, open_ended: str) -> Verdict:
 
 
 def _judge_unlisted(batches: Batches, log: UnreadableFile) -> Verdict:
-    """A log whose names cannot be had: what the other one says is half of it."""
-    seen = ""
+    """Judge a checkpoint with a log that cannot be listed; the other log is half of the truth."""
+    text = "the batches are unknown"
     if batches.last_planned is not None:
-        seen = f"batch {batches.last_planned} is planned, and whether it is committed is not known"
+        text = f"batch {batches.last_planned} is planned; whether it is committed is unknown"
     elif batches.last_committed is not None:
-        seen = f"batch {batches.last_committed} is committed, and what is planned is not known"
+        text = f"batch {batches.last_committed} is committed; which batches are planned is unknown"
     level = Level.CAREFUL if log.forbidden else Level.BAD
-    return Verdict(
-        level=level, text=f"{seen or 'which batches there are is not known'}: {log.description}"
-    )
+    return Verdict(level=level, text=f"{text}: {log.description}")
 
 
 def _judge_epochs(batches: Batches, planned: int) -> Verdict:
-    """Continuous mode: where the last committed epoch ended is all that a restart asks for."""
+    """Judge continuous mode, whose restart needs only the end of the last committed epoch."""
     committed, pending = batches.last_committed, batches.pending
     if committed is not None and not spans_contain(batches.offset_spans, committed):
         return _make_bad(
-            f"epoch {committed} of continuous mode is committed, and `offsets/{committed}` is"
-            " missing: a restart fails"
+            f"a restart fails: epoch {committed} of continuous mode is committed, but"
+            f" `offsets/{committed}` is missing"
         )
     if not pending:
-        return Verdict(
-            level=Level.GOOD,
-            text=f"at rest: epoch {planned} of continuous mode is committed, nothing is pending",
+        return _make_good(
+            f"idle: epoch {planned} of continuous mode is committed, nothing is pending"
         )
-    which = f"epoch {planned}" if len(pending) == 1 else f"epochs {pending[0]} to {planned}"
-    begins = (
-        "begins anew, where the source begins"
+    epochs, runs = (
+        (f"epoch {planned} of continuous mode is", "it is running")
+        if len(pending) == 1
+        else (f"epochs {pending[0]} to {planned} of continuous mode are", "they are running")
+    )
+    reads = (
+        "starts over where the source starts"
         if committed is None
-        else f"reads again from the end of epoch {committed}, as far as there is data"
+        else f"reads again from the end of epoch {committed} up to the newest data"
     )
-    text = (
-        f"{which} of continuous mode {'is' if len(pending) == 1 else 'are'} not committed: it runs"
-        f" now, or a restart {begins}, and writes again what was written since"
+    return _make_careful(
+        f"{epochs} not committed: {runs} now, or a restart {reads} and writes again what was"
+        " written since"
     )
-    return Verdict(level=Level.CAREFUL, text=text)
 
 
 def _judge_gap(batches: Batches, planned: int) -> Verdict:
-    """The entry before the last is missing, which only asynchronous progress tracking can bear."""
-    missing = f"offset entry {planned - 1} is missing beside entry {planned}"
+    """Judge a missing entry before the last one, which only asynchronous progress survives."""
     if batches.last_committed == planned and not spans_contain(batches.commit_spans, planned - 1):
-        text = (
-            f"at rest: batch {planned} is committed; {missing}, as asynchronous progress tracking"
-            " leaves it, and without that a restart fails"
+        return _make_careful(
+            f"idle: batch {planned} is committed; offset entry {planned - 1} is missing, which is"
+            " normal with asynchronous progress tracking; without it, a restart fails"
         )
-        return Verdict(level=Level.CAREFUL, text=text)
-    return _make_bad(f"{missing}: a restart fails, unless the query tracks progress asynchronously")
+    return _make_bad(
+        f"a restart fails, unless the query tracks progress asynchronously: offset entry"
+        f" {planned - 1} is missing before entry {planned}"
+    )
 
 
 def _judge_pending(batches: Batches, planned: int, again: str) -> Verdict:
     if not batches.pending:
-        return Verdict(
-            level=Level.GOOD, text=f"at rest: batch {planned} is committed, nothing is pending"
-        )
+        return _make_good(f"idle: batch {planned} is committed, nothing is pending")
     first, last = batches.pending[0], batches.pending[-1]
     if batches.no_commit_log:
-        return Verdict(
-            level=Level.CAREFUL,
-            text=f"whether batch {last} has ended is not known, as Spark 2.1 keeps no commit log: a"
-            f" restart runs it {again}",
+        return _make_careful(
+            f"a restart runs batch {last} {again}: Spark 2.1 keeps no commit log, so whether the"
+            " batch has ended is unknown"
         )
     if batches.lacks_commits:
-        return Verdict(
-            level=Level.CAREFUL,
-            text=f"no batch is committed although batch {last} is planned: the commits were not"
-            f" copied, or were deleted; a restart runs batch {last} {again}, even if it was done",
+        return _make_careful(
+            f"no batch is committed although batch {last} is planned: the commits were not copied,"
+            f" or were deleted; a restart runs batch {last} {again}, even if it had finished"
         )
-    text = (
-        f"batch {last} is planned and not committed: it runs now, or a restart runs it {again}"
-        if first == last
-        else f"batches {first} to {last} are planned and not committed: a restart runs only batch"
-        f" {last}, and counts the others as done"
+    if first == last:
+        return _make_careful(
+            f"batch {last} is planned but not committed: it is running now, or a restart runs it"
+            f" {again}"
+        )
+    return _make_careful(
+        f"batches {first} to {last} are planned but not committed: a restart runs only batch {last}"
+        " and treats the others as done"
     )
+
+
+def _make_good(text: str) -> Verdict:
+    return Verdict(level=Level.GOOD, text=text)
+
+
+def _make_careful(text: str) -> Verdict:
     return Verdict(level=Level.CAREFUL, text=text)
 
 

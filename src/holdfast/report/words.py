@@ -1,4 +1,4 @@
-"""Amounts, times and ids as people write them."""
+"""Amounts, times and batch ids, formatted for people."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ _LATEST_MS = 253_402_300_799_000
 
 
 def format_size(count: int) -> str:
-    """Bytes, with three digits at most."""
+    """Return a number of bytes with at most three digits."""
     amount, unit = float(count), 0
     while amount >= _STEP and unit < len(_UNITS) - 1:
         amount, unit = amount / _STEP, unit + 1
@@ -21,21 +21,21 @@ def format_size(count: int) -> str:
 
 
 def format_time(at_ms: int | Unknown) -> str:
-    """A time, to the second, in UTC."""
+    """Return a time in UTC, to the second, or a dash."""
     if isinstance(at_ms, Unknown) or not 0 < at_ms < _LATEST_MS:
         return "-"
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_iso_time(at_ms: int | Unknown) -> str | None:
-    """A time as ISO 8601 with milliseconds, or nothing."""
+    """Return a time as ISO 8601 with milliseconds, or None."""
     if isinstance(at_ms, Unknown) or not 0 < at_ms < _LATEST_MS:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def format_duration(ms: float) -> str:
-    """A duration in its largest sensible unit."""
+    """Return a duration in its largest sensible unit."""
     seconds = ms / 1000
     if seconds < 1:
         return f"{ms:.0f} ms"
@@ -46,17 +46,17 @@ def format_duration(ms: float) -> str:
     return f"{seconds / _HOUR:.3g} h" if seconds < _DAY else f"{seconds / _DAY:.3g} days"
 
 
-def format_spans(shown: Sequence[Span], most: int = 6) -> str:
-    """Ids in short: `3-7, 9`; the newest if there are many."""
-    parts = [str(s.first) if s.first == s.last else f"{s.first}-{s.last}" for s in shown]
+def format_spans(spans: Sequence[Span], most: int = 6) -> str:
+    """Return ids in short form, `3-7, 9`; only the newest if there are many."""
+    parts = [str(s.first) if s.first == s.last else f"{s.first}-{s.last}" for s in spans]
     return ", ".join((["…"] if len(parts) > most else []) + parts[-most:]) or "none"
 
 
-def format_number(shown: int | Unknown | None) -> str:
-    """A number with separators, or a dash."""
-    return "-" if shown is None or isinstance(shown, Unknown) else f"{shown:,}"
+def format_number(number: int | Unknown | None) -> str:
+    """Return a number with separators, or a dash."""
+    return "-" if number is None or isinstance(number, Unknown) else f"{number:,}"
 
 
-def pluralize(count: int, one: str, many: str = "") -> str:
-    """A count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def pluralize(count: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

@@ -1,4 +1,4 @@
-"""What lies around a checkpoint.
+"""What is around a checkpoint.
 
 surroundings.py  look everything up
 landing.py       landing folders, compared with the logs of what was read

@@ -1,11 +1,12 @@
-"""Stage 2: a checkpoint -> checkpoints near it with the same query id. Reads only.
+"""A checkpoint -> checkpoints near it with the same query id. Reads only.
 
-    <base>/…/metadata          above it: a checkpoint that it lies inside of, or beside that
-    <parent>/*/*/metadata      below the folder that it lies in, some levels deep
-    <itself>/*/metadata        inside it
+    <base>/…/metadata          above: a checkpoint that contains this one, or one beside that
+    <parent>/*/*/metadata      below the parent folder, some levels deep
+    <itself>/*/metadata        inside this checkpoint
 
-Those directly beside it are looked for elsewhere. Only a few folders are listed, the nearest first.
-On remote storage none is: a table near it may have so many files that a listing takes minutes.
+`surroundings.py` finds the checkpoints in the same folder. Only a few folders are listed, the
+nearest first. On remote storage none is listed: a table nearby may have so many files that a
+listing takes minutes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,30 +28,30 @@ _SMALL = 64 << 10
 
 
 def find(place: CheckpointPlace, evidence: Evidence) -> tuple[CheckpointCopy, ...]:
-    """Return the checkpoints near one that have its query id, but for those beside it."""
-    if place.beside is None or not isinstance(evidence.query_id, Known):
+    """Return nearby checkpoints with the same query id, except those in the same folder."""
+    if place.parent is None or not isinstance(evidence.query_id, Known):
         return ()
     own = evidence.query_id.value
     parent = place.url.rpartition("/")[0]
     local = urls.is_local(place.url)
-    below = _find_below(place.beside, place.name) if local else []
-    found = [
+    below = _find_below(place.parent, place.name) if local else []
+    copies = [
         *_find_with_id(place.reader, place.url, evidence.nested, own),
-        *_find_with_id(place.beside, parent, below, own),
+        *_find_with_id(place.parent, parent, below, own),
     ]
     grandparent, _, name = parent.rpartition("/")
     if grandparent.partition("://")[2].strip("/") or grandparent.strip("/").count("/"):
         above = open_reader(grandparent, place.storage)
         listed = above.children("") if local else None
         folders = listed.folders if isinstance(listed, Children) else ()
-        inside = [one for one in folders if one != name]
-        found += _find_with_id(above, grandparent, ["", name, *inside], own)
-    return tuple({one.location: one for one in found}.values())
+        others = [folder for folder in folders if folder != name]
+        copies += _find_with_id(above, grandparent, ["", name, *others], own)
+    return tuple({copy.location: copy for copy in copies}.values())
 
 
 def _find_below(reader: Reader, own: str) -> list[str]:
-    """The checkpoints two levels or more below a folder."""
-    found: list[str] = []
+    """Return the checkpoints two levels or more below a folder."""
+    checkpoints: list[str] = []
     waiting = [("", 0)]
     listed = 0
     while waiting and listed < _MOST_LISTED:
@@ -59,8 +60,8 @@ def _find_below(reader: Reader, own: str) -> list[str]:
         listed += 1
         if not isinstance(inside, Children):
             continue
-        if any(one.name == "metadata" for one in inside.files) and "offsets" in inside.folders:
-            found += [folder] if depth > 1 else []
+        if any(file.name == "metadata" for file in inside.files) and "offsets" in inside.folders:
+            checkpoints += [folder] if depth > 1 else []
             continue
         if depth < _DEEPEST:
             waiting += (
@@ -68,7 +69,7 @@ def _find_below(reader: Reader, own: str) -> list[str]:
                 for name in inside.folders
                 if not name.startswith((".", "_")) and (folder or name != own)
             )
-    return found
+    return checkpoints
 
 
 def _find_with_id(
@@ -76,12 +77,12 @@ def _find_with_id(
 ) -> Iterator[CheckpointCopy]:
     places = {_join(folder, "metadata"): folder for folder in folders[:_MOST_READ]}
     for piece, data in reader.read([Piece(path=path, most=_SMALL) for path in places]):
-        told = decode_file(data, metadata.decode)
-        if isinstance(told, QueryMetadata) and told.query_id == own:
+        decoded = decode_file(data, metadata.decode)
+        if isinstance(decoded, QueryMetadata) and decoded.query_id == own:
             folder = places[piece.path]
             offsets = reader.children(_join(folder, "offsets"))
             batches = (
-                [int(one.name) for one in offsets.files if one.name.isdecimal()]
+                [int(file.name) for file in offsets.files if file.name.isdecimal()]
                 if isinstance(offsets, Children)
                 else []
             )

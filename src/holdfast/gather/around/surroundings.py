@@ -1,7 +1,7 @@
-"""Stage 2: what lies around a checkpoint -> Surroundings. Reads only.
+"""What is around a checkpoint -> Surroundings. Reads only.
 
-The storage that it is on, the checkpoints beside it, the files and tables that its sources read,
-and, where a cluster is named, what Kafka still has.
+Its storage, the checkpoints beside it, the files and tables that its sources read, and, if a
+cluster is named, what Kafka still has.
 """
 
 import re
@@ -27,31 +27,31 @@ _SMALL = 64 << 10
 _COMMIT = re.compile(r"(\d{20})\.json")
 _DELTA_SOURCE = re.compile(r"DeltaSource\[(?P<path>.+)\]")
 _ELSEWHERE = Unknown(reason="the files are not on this machine")
-_NOT_ASKED = Unknown(reason="no cluster was named; name it with `--kafka SERVERS`")
+_NO_CLUSTER = Unknown(reason="no cluster is named; name it with `--kafka SERVERS`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupOptions:
-    """What to look up beyond the storage, and the settings of the start to come."""
+    """What to look up beyond the storage, and the settings of the next start."""
 
     kafka: str
-    asked: Mapping[str, str]
+    start_settings: Mapping[str, str]
 
 
-def collect(place: CheckpointPlace, evidence: Evidence, wishes: LookupOptions) -> Surroundings:
-    """Everything around a checkpoint that can be looked up."""
+def collect(place: CheckpointPlace, evidence: Evidence, options: LookupOptions) -> Surroundings:
+    """Return everything around a checkpoint that can be looked up."""
     return Surroundings(
         location=_describe_location(place.url),
         files_gone=_find_missing_files(evidence),
         landing=landing.inspect(place, evidence),
         same_query=_find_same_query(place, evidence),
         delta={
-            one.name: _read_table(one, place.storage)
-            for one in evidence.sources
-            if isinstance(one.offset, DeltaOffset)
+            source.name: _read_table(source, place.storage)
+            for source in evidence.sources
+            if isinstance(source.offset, DeltaOffset)
         },
-        kafka=_ask_kafka(evidence, wishes.kafka),
-        start_settings=wishes.asked,
+        kafka=_ask_kafka(evidence, options.kafka),
+        start_settings=options.start_settings,
         copies=copies.find(place, evidence),
     )
 
@@ -68,24 +68,24 @@ def _describe_location(url: str) -> LocationFacts:
 
 
 def _find_missing_files(evidence: Evidence) -> tuple[str, ...] | Unknown:
-    named = [
+    paths = [
         path
         for source in evidence.sources
         if isinstance(source.offset, FileOffset) and source.same_as is None
         for path in source.files
     ]
-    local = [path for path in named if path.startswith(("file:", "/"))]
-    if len(local) < len(named):
+    local = [path for path in paths if path.startswith(("file:", "/"))]
+    if len(local) < len(paths):
         return _ELSEWHERE
     try:
         gone = [path for path in local if not _exists(_to_path(path))]
-        # A copy of a checkpoint names folders of the machine, or the container, that wrote it.
-        sure = tuple(path for path in gone if _exists(_find_folder(path)))
+        # A copied checkpoint names folders of the machine or container that wrote it.
+        certain = tuple(path for path in gone if _exists(_find_folder(path)))
     except PermissionError as error:
-        return Unknown(reason=f"this user may not look at `{error.filename}`")
-    if gone and not sure:
+        return Unknown(reason=f"this user may not read `{error.filename}`")
+    if gone and not certain:
         return Unknown(reason=f"their folder `{_find_folder(gone[0])}` is not on this machine")
-    return sure
+    return certain
 
 
 def _find_folder(path: str) -> Path:
@@ -102,41 +102,41 @@ def _exists(path: Path) -> bool:
     except PermissionError:
         raise
     except (OSError, ValueError):
-        return False  # a name that no file can have
+        return False  # also a name that no file can have
     return True
 
 
 def _find_same_query(place: CheckpointPlace, evidence: Evidence) -> tuple[str, ...] | Unknown:
-    if place.beside is None:
-        return Unknown(reason="nothing lies beside it")
+    if place.parent is None:
+        return Unknown(reason="it has no parent folder")
     if not isinstance(evidence.query_id, Known):
-        return Unknown(reason="its own query id is not known")
-    beside = place.beside.children("")
-    if not isinstance(beside, Children):
-        return Unknown(reason="the folder that it lies in cannot be listed")
-    names = [one for one in beside.folders if one != place.name][:_MOST_BESIDE]
-    pieces = [Piece(path=f"{one}/metadata", most=_SMALL) for one in names]
+        return Unknown(reason="its own query id is unknown")
+    siblings = place.parent.children("")
+    if not isinstance(siblings, Children):
+        return Unknown(reason="its parent folder cannot be listed")
+    names = [name for name in siblings.folders if name != place.name][:_MOST_BESIDE]
+    pieces = [Piece(path=f"{name}/metadata", most=_SMALL) for name in names]
     parent = place.url.rpartition("/")[0]
-    found = []
-    for piece, data in place.beside.read(pieces):
-        told = decode_file(data, metadata.decode)
-        if isinstance(told, QueryMetadata) and told.query_id == evidence.query_id.value:
-            found.append(f"{parent}/{piece.path.removesuffix('/metadata')}")
-    return tuple(found)
+    same = []
+    for piece, data in place.parent.read(pieces):
+        decoded = decode_file(data, metadata.decode)
+        if isinstance(decoded, QueryMetadata) and decoded.query_id == evidence.query_id.value:
+            same.append(f"{parent}/{piece.path.removesuffix('/metadata')}")
+    return tuple(same)
 
 
 def _read_table(source: SourceEvidence, storage: Mapping[str, str]) -> DeltaHistory | Unknown:
-    told = _DELTA_SOURCE.fullmatch(source.described)
-    if told is None:
+    description = _DELTA_SOURCE.fullmatch(source.described)
+    if description is None:
         return Unknown(reason="no run record or event log names its path")
-    path = urls.to_canonical(told["path"])
+    path = urls.to_canonical(description["path"])
     log = open_reader(path, storage).children("_delta_log")
     if not isinstance(log, Children):
-        return Unknown(reason=f"`{path}` has no log that can be listed")
+        return Unknown(reason=f"the log of `{path}` cannot be listed")
     commits = [_COMMIT.fullmatch(file.name) for file in log.files]
-    versions = sorted(int(one[1]) for one in commits if one)
+    versions = sorted(int(commit[1]) for commit in commits if commit)
     if not versions:
-        return Unknown(reason=f"`{path}` has no commit in its log")
+        return Unknown(reason=f"the log of `{path}` has no commits")
     first = versions[-1]
     for version in reversed(versions[:-1]):
         if version != first - 1:
@@ -159,4 +159,4 @@ def _read_table_id(path: str, storage: Mapping[str, str]) -> str:
 
 
 def _ask_kafka(evidence: Evidence, servers: str) -> KafkaCluster | Unknown:
-    return topics.fetch_offsets(evidence, servers) if servers else _NOT_ASKED
+    return topics.fetch_offsets(evidence, servers) if servers else _NO_CLUSTER

@@ -1,6 +1,6 @@
-"""Stage 2: a Kafka cluster -> which offsets it still has, for the partitions that offsets name.
+"""A Kafka cluster -> the offsets that it still has for the partitions in the offset log.
 
-And its id, with those of the topics: names may be the same where they are not.
+Also the ids of the cluster and its topics: a different cluster may have the same names.
 """
 
 from typing import TYPE_CHECKING
@@ -19,16 +19,16 @@ _MISSING = Unknown(reason="`confluent-kafka` is not installed: `pip install 'hol
 
 
 def fetch_offsets(evidence: Evidence, servers: str) -> KafkaCluster | Unknown:
-    """The first and the next offset of every partition that is there."""
+    """Return the first and the next offset of every partition that exists."""
     try:
         import confluent_kafka  # optional, and slow to load
     except ImportError:
         return _MISSING
-    named = {
-        one
+    partitions = {
+        partition
         for source in evidence.sources
         if isinstance(source.offset, KafkaOffset)
-        for one in source.offset.partitions
+        for partition in source.offset.partitions
     }
     first: dict[TopicPartition, int] = {}
     following: dict[TopicPartition, int] = {}
@@ -36,40 +36,47 @@ def fetch_offsets(evidence: Evidence, servers: str) -> KafkaCluster | Unknown:
         {"bootstrap.servers": servers, "group.id": "holdfast-diagnose", "log_level": 0}
     )
     try:
-        there = consumer.list_topics(timeout=_SECONDS).topics
-        for one in sorted(named):
-            if one.topic not in there or one.partition not in there[one.topic].partitions:
+        topics = consumer.list_topics(timeout=_SECONDS).topics
+        for partition in sorted(partitions):
+            topic, number = partition.topic, partition.partition
+            if topic not in topics or number not in topics[topic].partitions:
                 continue
-            asked = confluent_kafka.TopicPartition(one.topic, one.partition)
-            low, high = consumer.get_watermark_offsets(asked, timeout=_SECONDS)
-            first[one], following[one] = low, high
+            wanted = confluent_kafka.TopicPartition(topic, number)
+            low, high = consumer.get_watermark_offsets(wanted, timeout=_SECONDS)
+            first[partition], following[partition] = low, high
     except confluent_kafka.KafkaException as error:
         return Unknown(reason=f"`{servers}` does not answer: {error}")
     finally:
         consumer.close()
-    ids = _fetch_identity(servers, {one.topic for one in first})
+    ids = _fetch_identity(servers, {partition.topic for partition in first})
     return KafkaCluster(servers=servers, first=first, next=following, identity=ids)
 
 
 def _fetch_identity(servers: str, topics: "Collection[str]") -> KafkaIdentity | Unknown:
-    """The ids of the cluster and of topics that it has; a broker may be too old to tell."""
-    from confluent_kafka import KafkaException, TopicCollection  # it is there by now
+    """Return the ids of the cluster and its topics; an old broker may not have them."""
+    from confluent_kafka import (
+        KafkaException,
+        TopicCollection,
+    )  # installed: `fetch_offsets` has imported it
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     try:
         cluster = admin.describe_cluster(request_timeout=_SECONDS)
-        told = (
+        described = (
             admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_SECONDS)
             if topics
             else {}
         )
-        ids = {name: _format_topic_id(one.result(_SECONDS).topic_id) for name, one in told.items()}
+        ids = {
+            name: _format_topic_id(topic.result(_SECONDS).topic_id)
+            for name, topic in described.items()
+        }
         return make_identity(str(cluster.result(_SECONDS).cluster_id or ""), ids)
     except (KafkaException, TimeoutError) as error:
-        return Unknown(reason=f"`{servers}` does not tell its ids: {error}")
+        return Unknown(reason=f"`{servers}` does not report its ids: {error}")
 
 
 def _format_topic_id(topic_id: object) -> str:
-    """The id as Kafka's own tools and the run records write it: base64 with `-` and `_`."""
+    """Return the id as Kafka's own tools and the run records write it: base64 with `-` and `_`."""
     return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")

@@ -6,5 +6,5 @@ event_logs.py   Spark event logs: plain, compressed or rolling
 codecs.py       the compressions of event logs
 events.py       events of runs -> query_facts.py
 query_facts.py  what the events say about the query
-ledgers.py      what each sink remembers
+ledgers.py      the last batch in the ledger of each sink
 """

@@ -1,16 +1,16 @@
-"""The framings that event logs are compressed with -> the text, as it streams.
+"""A compressed event log -> its text, as a stream.
 
     zstd      Zstandard's own frames, one after the other
-    lz4       of lz4-java: `LZ4Block`, a token, two little-endian lengths, a checksum, the block
-    snappy    of snappy-java: a header of 16 bytes that starts with 0x82 `SNAPPY`, then blocks, each
-              behind its big-endian length
-    lzf       of compress-lzf: blocks behind `ZV`, 0 or 1, and big-endian lengths: that of the block
-              and, of a compressed one, that of its text
-    gzip      members, one after the other; Spark writes none, Databricks delivers its logs so
+    lz4       from lz4-java: `LZ4Block`, a token, two little-endian lengths, a checksum, the block
+    snappy    from snappy-java: a header of 16 bytes that starts with 0x82 `SNAPPY`, then blocks,
+              each after its big-endian length
+    lzf       from compress-lzf: blocks after `ZV`, 0 or 1, and big-endian lengths: that of the
+              block and, if it is compressed, that of its text
+    gzip      members, one after the other; not from Spark, but Databricks delivers such logs
 
-Each begins with bytes of its own, which no event does. An application that still runs, or that was
-killed, leaves a file that ends in the middle of a block: what comes before is given, and the rest
-is left out in silence, as Spark's own history server does.
+Each format starts with its own bytes, which no event does. An application that is still running, or
+was killed, leaves a file that ends in the middle of a block: the text before that is returned, and
+the rest is dropped silently, as in Spark's own history server.
 """
 
 import struct
@@ -34,7 +34,7 @@ _PIECE = 64 << 10
 
 
 def decompress(file: BinaryIO) -> Iterator[bytes]:
-    """The content of a file in chunks, decompressed by what it begins with."""
+    """Yield the content of a file in chunks; its first bytes decide how it is decompressed."""
     start = file.read(len(_LZ4_MAGIC))
     file.seek(0)
     readers: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
@@ -65,8 +65,8 @@ def _read_zstd(file: BinaryIO) -> Iterator[bytes]:
             try:
                 length = stream.readinto(chunk)
             except OSError:
-                # The last frame is not whole. What came out of it before lies in the chunk, and no
-                # length is told: the rest is zeros, which no JSON holds.
+                # The last frame is cut. Its text is in the chunk, but its length is unknown: the
+                # rest of the chunk is zeros, which JSON does not contain.
                 yield bytes(chunk.rstrip(b"\0"))
                 return
             yield bytes(memoryview(chunk)[:length])
@@ -130,7 +130,7 @@ def _read_snappy(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _parse_snappy_size(block: bytes) -> int:
-    """The length that a block says it has, in its first bytes."""
+    """Return the length that the first bytes of a block state."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -138,7 +138,7 @@ def _parse_snappy_size(block: bytes) -> int:
             if size > _LARGEST_BLOCK:
                 break
             return size
-    raise ValueError("no length in front of a snappy block")
+    raise ValueError("a snappy block has no length")
 
 
 def _read_lzf(file: BinaryIO) -> Iterator[bytes]:
@@ -158,10 +158,10 @@ def _read_lzf(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _expand_lzf_block(block: bytes) -> bytes:
-    """A block without its repetitions; what is damaged comes out with another length.
+    """Return a block with its repetitions expanded; a damaged block has the wrong length.
 
-    A byte below 32 stands before so many letters and one more. Any other has a length in its upper
-    three bits, which a byte of its own follows if all are set, and how far back to copy from.
+    A byte n below 32 is followed by n + 1 literal bytes. Any other byte has a length in its upper
+    three bits, extended by one more byte if all three are set, and the distance to copy from.
     """
     text, at, end = bytearray(), 0, len(block)
     while at < end:
@@ -181,7 +181,7 @@ def _expand_lzf_block(block: bytes) -> bytes:
         if start < 0:
             return b""
         length += 2
-        # What is copied may be what it makes: a run of one letter goes one step back.
+        # The copy may overlap its result: a run of one letter has the distance 1.
         piece = bytes(text[start : start + length])
         text += (piece * (length // len(piece) + 1))[:length]
     return bytes(text)

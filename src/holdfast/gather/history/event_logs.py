@@ -1,12 +1,12 @@
-"""Stage 2: a path -> the events of the Spark event logs there that concern streaming queries.
+"""A path -> the events in the Spark event logs there that concern streaming queries.
 
     <app id>[.zstd|.lz4|.snappy|.lzf][.inprogress]   one file
     eventlog_v2_<app id>/events_<n>_<app id>[.zstd]  a rolling log: files in the order of <n>
 
-What a file is called does not matter where one is named. A folder may hold many logs; the newest
-are read. Lines are handed on one at a time, and a line that is longer than any event is left out:
-memory does not grow with a log on this machine. A file of remote storage is fetched whole and
-refused beyond `_MOST_FETCHED`; those of a rolling log are smaller.
+The name of a file does not matter if the file itself is given. A folder may contain many logs; the
+newest are read. Lines are passed on one at a time, and a line that is longer than any event is
+skipped, so memory does not grow with a local log. A remote file is fetched whole, and refused if it
+is longer than `_MOST_FETCHED`; the files of a rolling log are smaller.
 """
 
 import io
@@ -38,52 +38,50 @@ _ROLLING = "eventlog_v2_"
 _MOST_LOGS = 50
 LONGEST_LINE = 64 << 20
 _MOST_FETCHED = 512 << 20
-_NO_EVENT = (
-    "no line that is an event, be it plain or compressed with zstd, lz4, snappy, lzf or gzip"
-)
+_NO_EVENT = "none of its lines is an event, plain or compressed with zstd, lz4, snappy, lzf or gzip"
 
 
 @dataclass(slots=True)
 class _LineCounts:
-    """How many lines were read, and how many of them are no events."""
+    """How many lines were read, and how many of them are not events."""
 
     lines: int = 0
     foreign: int = 0
 
-    def counted(self, given: Iterator[bytes]) -> Iterator[bytes]:
-        """The lines, each counted that is not blank."""
-        for line in given:
+    def count(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the lines, and count those that are not blank."""
+        for line in lines:
             self.lines += bool(line) and not line.isspace()
             yield line
 
 
 def open_at(place: str, storage: Mapping[str, str]) -> EventLog:
-    """The logs at a place, which are read where their events are asked for."""
+    """Return the logs at a place; they are read when their events are iterated."""
     if not place.strip():
         raise EventLogUnreadable(
-            "expected an event log, found an empty text",
-            hint="a variable of the shell may be unset; name a file or a folder",
+            "the path of the event log is empty",
+            hint="check that the shell variable is set, and name a file or a folder",
         )
     return EventLog(place=urls.to_canonical(place), events=_Events(place, storage))
 
 
 @dataclass(slots=True)
 class _Events:
-    """The events of the logs at a place, oldest log first, each with the file that tells it."""
+    """The events in the logs at a place, oldest log first, each with its file."""
 
     place: str
     storage: Mapping[str, str]
     left_out: str = ""
 
     def __iter__(self) -> Iterator[EventWithFile]:
-        read = _LineCounts()
+        counts = _LineCounts()
         for path, file in self._local() if urls.is_local(self.place) else self._remote():
-            for event in event_log.decode(read.counted(split_lines(codecs.decompress(file)))):
+            for event in event_log.decode(counts.count(split_lines(codecs.decompress(file)))):
                 if isinstance(event, Unreadable):
-                    read.foreign += 1
+                    counts.foreign += 1
                 else:
                     yield path, event
-        if read.lines and read.foreign == read.lines:
+        if counts.lines and counts.foreign == counts.lines:
             raise _make_unreadable_error(self.place, _NO_EVENT)
 
     def _local(self) -> Iterator[tuple[str, BinaryIO]]:
@@ -107,7 +105,7 @@ class _Events:
         inside = reader.children("")
         if isinstance(inside, Children) and (inside.files or inside.folders):
             names = self._newest(reader, inside)
-        else:  # a file, then: its own folder tells
+        else:  # then it is a file, which its folder reads
             url, _, name = url.rpartition("/")
             reader, names = open_reader(url, self.storage), [name]
         for name in names:
@@ -117,27 +115,28 @@ class _Events:
                 yield f"{url}/{name}", io.BytesIO(data)
 
     def _newest(self, reader: Reader, inside: Children) -> Sequence[str]:
-        """The files of the newest logs, the oldest log first."""
+        """Return the files of the newest logs, the oldest log first."""
         logs = _find_logs(reader, inside)
-        told = f"of its {len(logs):,} event logs the {_MOST_LOGS} newest were read"
-        older = "; name an older one to have it read"
-        self.left_out = told + older if len(logs) > _MOST_LOGS else ""
+        self.left_out = ""
+        if len(logs) > _MOST_LOGS:
+            read = f"only the newest {_MOST_LOGS} of its {len(logs):,} event logs were read"
+            self.left_out = f"{read}; to read an older log, name it"
         return [name for log in logs[-_MOST_LOGS:] for name in log]
 
 
-def _explain(found: Missing | Refused) -> str:
-    return "nothing there" if isinstance(found, Missing) else found.reason
+def _explain(result: Missing | Refused) -> str:
+    return "it does not exist" if isinstance(result, Missing) else result.reason
 
 
 def _make_unreadable_error(place: str, reason: str) -> EventLogUnreadable:
     return EventLogUnreadable(
-        f"expected an event log at `{place}`, found: {reason}",
+        f"cannot read an event log at `{place}`: {reason}",
         hint="name a file that Spark wrote into `spark.eventLog.dir`, or that folder",
     )
 
 
 def _find_logs(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
-    """The files of each log, the oldest log first."""
+    """Return the files of each log, the oldest log first."""
     rolled = _list_rolled(inside.files)
     if rolled:
         return [rolled]
@@ -153,25 +152,25 @@ def _find_logs(reader: Reader, inside: Children) -> Sequence[Sequence[str]]:
 
 
 def _list_rolled(files: Iterable[File]) -> list[str]:
-    """The files of one rolling log, in the order that they were written."""
+    """Return the files of one rolling log in the order in which they were written."""
     numbered = [(match, file.name) for file in files if (match := _ROLLED.fullmatch(file.name))]
     return [name for _, name in sorted((int(m["number"]), name) for m, name in numbered)]
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines, put together once each: one of a large plan comes in hundreds of chunks."""
-    held: list[bytes] = []
+    """Yield the lines; each is joined once, since the line of a large plan spans many chunks."""
+    parts: list[bytes] = []
     length = 0
     for chunk in chunks:
         for number, part in enumerate(chunk.split(b"\n")):
             if number:
                 if length <= LONGEST_LINE:
-                    yield b"".join(held)
-                held, length = [], 0
+                    yield b"".join(parts)
+                parts, length = [], 0
             length += len(part)
             if length <= LONGEST_LINE:
-                held.append(part)
+                parts.append(part)
             else:
-                held.clear()
+                parts.clear()
     if 0 < length <= LONGEST_LINE:
-        yield b"".join(held)
+        yield b"".join(parts)

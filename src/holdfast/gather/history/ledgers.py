@@ -1,9 +1,9 @@
-"""Stage 2: the tables that records name -> what each remembers of the query.
+"""The tables that run records name -> the last batch of the query in the ledger of each.
 
 holdfast/<job>/<generation>/<output>    the key in a table that holdfast writes
-holdfast_ledger                         the table beside those in PostgreSQL, if it may be asked
+holdfast_ledger                         the ledger table in PostgreSQL, if it may be queried
 <query id>                              the key in a table that Spark's own Delta sink writes
-_spark_metadata/<batch>                 the log of Spark's file sink, which knows no query
+_spark_metadata/<batch>                 the log of Spark's file sink, which names no query
 """
 
 import re
@@ -26,56 +26,59 @@ from holdfast.storage import Children, Refused, open_reader, urls
 _IN_DELTA = frozenset({"DeltaAppend", "DeltaMerge"})
 _IN_POSTGRES = frozenset({"PostgresAppend", "PostgresUpsert"})
 _IN_DATABASE = _IN_POSTGRES | {"JdbcAppend", "JdbcUpsert"}
-_NOT_ASKED = Unknown(reason="its database was not asked; `holdfast diagnose` asks PostgreSQL")
-_NO_SPARK = Unknown(reason="a ledger behind JDBC is read through Spark, which was not started")
-_NO_SERVER = Unknown(reason="the run records do not say on which server the table is")
+_NOT_QUERIED = Unknown(
+    reason="its database was not queried; `holdfast diagnose` queries PostgreSQL"
+)
+_NO_SPARK = Unknown(reason="a JDBC ledger can only be read through Spark, which was not started")
+_NO_SERVER = Unknown(reason="the run records do not name the server of the table")
 _DELTA_SINK = re.compile(r"DeltaSink\[(?P<path>.+)\]")
 _FILE_SINK = re.compile(r"FileSink\[(?P<path>.+)\]")
-_RELATIVE = Unknown(reason="the record names the table relative to the driver's own folder")
+_RELATIVE = Unknown(reason="the run record has a path that is relative to the driver's own folder")
 _NONE = Absent(reason=NO_BATCH)
 
 
 def read(
-    told: History, storage: Mapping[str, str], query_id: QueryId | None, *, databases: bool
+    history: History, storage: Mapping[str, str], query_id: QueryId | None, *, databases: bool
 ) -> tuple[LedgerEvidence, ...]:
-    """What the tables say that records name; nothing is loaded where none is named.
+    """Return the ledger of each table that records name; if none is named, nothing is loaded.
 
-    With `databases`, a PostgreSQL server that a record names is asked, too.
+    With `databases`, a PostgreSQL server that a record names is queried too.
     """
     own = tuple(
-        _read_output(one, told, storage, databases=databases) for one in _select_writes(told)
+        _read_output(write, history, storage, databases=databases)
+        for write in _select_writes(history)
     )
-    files = _FILE_SINK.fullmatch(told.sink.value) if told.sink else None
+    files = _FILE_SINK.fullmatch(history.sink.value) if history.sink else None
     if files is not None:
         return (*own, _read_file_sink(files["path"], storage))
-    spark = _DELTA_SINK.fullmatch(told.sink.value) if told.sink else None
+    spark = _DELTA_SINK.fullmatch(history.sink.value) if history.sink else None
     if spark is None or query_id is None:
         return own
     return (*own, _read_spark_delta(spark["path"], query_id, storage))
 
 
-def _select_writes(told: History) -> Iterator[RecordedOutput]:
-    for write in told.writes:
-        if write.kind in _IN_DELTA | _IN_DATABASE and write.path and told.job:
+def _select_writes(history: History) -> Iterator[RecordedOutput]:
+    for write in history.writes:
+        if write.kind in _IN_DELTA | _IN_DATABASE and write.path and history.job:
             yield write
 
 
 def _read_output(
-    write: RecordedOutput, told: History, storage: Mapping[str, str], *, databases: bool
+    write: RecordedOutput, history: History, storage: Mapping[str, str], *, databases: bool
 ) -> LedgerEvidence:
     key = LedgerKey(
-        job=JobName(told.job),
-        generation=Generation(told.generation),
+        job=JobName(history.job),
+        generation=Generation(history.generation),
         output=OutputName(write.name),
     )
-    shown = make_ledger_key(key.job, key.generation, key.output)
+    text = make_ledger_key(key.job, key.generation, key.output)
     if write.kind in _IN_DELTA:
-        return _read_delta(write.path, shown, storage)
-    last = _ask_database(write, key) if databases else _NOT_ASKED
-    return _to_ledger_seen(write.path, shown, last)
+        return _read_delta(write.path, text, storage)
+    last = _query_database(write, key) if databases else _NOT_QUERIED
+    return _make_evidence(write.path, text, last)
 
 
-def _ask_database(write: RecordedOutput, key: LedgerKey) -> LastWritten:
+def _query_database(write: RecordedOutput, key: LedgerKey) -> LastWritten:
     if write.kind not in _IN_POSTGRES:
         return _NO_SPARK
     if not write.server:
@@ -103,17 +106,21 @@ def _read_delta(path: str, key: str, storage: Mapping[str, str]) -> LedgerEviden
         opened = place.open()
         if opened is None:
             return LedgerEvidence(
-                table=path, key=key, batch=Absent(reason="there is no table"), note="", ranges=True
+                table=path,
+                key=key,
+                batch=Absent(reason="the table does not exist"),
+                note="",
+                ranges=True,
             )
         last = ledger.last_written(opened, key)
     except HoldfastError as error:
         return LedgerEvidence(
             table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
         )
-    return _to_ledger_seen(path, key, last)
+    return _make_evidence(path, key, last)
 
 
-def _to_ledger_seen(path: str, key: str, last: LastWritten) -> LedgerEvidence:
+def _make_evidence(path: str, key: str, last: LastWritten) -> LedgerEvidence:
     match last:
         case WrittenBatch(batch=batch, epoch=epoch, taken_back=taken_back, offsets=offsets):
             restored = "; the table was restored since" if taken_back else ""
@@ -150,7 +157,7 @@ def _read_spark_delta(path: str, query_id: QueryId, storage: Mapping[str, str]) 
 
 def _read_file_sink(path: str, storage: Mapping[str, str]) -> LedgerEvidence:
     inside = open_reader(urls.to_canonical(path), storage).children("_spark_metadata")
-    batch: BatchId | Absent | Unknown = Absent(reason="there is no log of a file sink")
+    batch: BatchId | Absent | Unknown = Absent(reason="the folder has no file sink log")
     if isinstance(inside, Refused):
         batch = Unknown(reason=inside.reason)
     elif isinstance(inside, Children):

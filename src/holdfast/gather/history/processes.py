@@ -1,4 +1,4 @@
-"""Which process this is, and whether another one of this machine still runs."""
+"""The identity of this process, and whether another process on this machine is still running."""
 
 import os
 import socket
@@ -8,12 +8,12 @@ from holdfast.model.lease import Holder
 
 
 def get_current() -> Holder:
-    """This process, told apart from every other, also from a later one with the same number."""
+    """Return the identity of this process; a later process with the same number has another."""
     return Holder(host=socket.gethostname(), pid=os.getpid(), process=_identify(os.getpid()))
 
 
 def is_dead(holder: Holder) -> bool:
-    """Whether the process certainly no longer runs: only ever true of this host's own."""
+    """Return whether the process has certainly ended; never true for a process on another host."""
     boot, _, _ = _identify(os.getpid()).rpartition("/")
     if holder.host != socket.gethostname() or not boot or not holder.process.startswith(f"{boot}/"):
         return False
@@ -22,12 +22,12 @@ def is_dead(holder: Holder) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False  # somebody else's: whether it is the same process cannot be seen
+        return False  # of another user: it may or may not be the same process
     return _identify(holder.pid) != holder.process
 
 
 def _identify(pid: int) -> str:
-    """The boot of the machine, the process namespace and the start time of a process."""
+    """Return the boot id, the process namespace and the start time of a process."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = Path("/proc/self/ns/pid").readlink()

@@ -1,7 +1,6 @@
-"""What events say of a query, put together. Without a record or an event log it stays empty.
+"""What the events of a query say, in one place; empty without run records and event logs.
 
-Apart from `history.py`, which puts it together, so that nothing of events is loaded where there
-are none.
+`events.py` fills it. It has its own file so that code for events is loaded only if there are any.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from holdfast.model.fingerprint import NOT_RECORDED, Fingerprint
 from holdfast.model.ids import BatchId, QueryId, RunId
 from holdfast.model.json import Json
 
-NO_END = Unknown(reason="no end was told")
+NO_END = Unknown(reason="no end is recorded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class RecordedOutput:
 
 @dataclass(slots=True)
 class History:
-    """What is known of the runs of one query."""
+    """What is known about the runs of one query."""
 
     query_id: Known[QueryId] | None = None
     spark_version: Known[str] | None = None
@@ -42,21 +41,21 @@ class History:
     operators: tuple[str, ...] = ()
     rows: dict[BatchId, int] = field(default_factory=dict)
     progress_operators: Known[tuple[str, ...]] | None = None
-    """The stateful operators that the newest progress names, in an order of its own."""
+    """The stateful operators in the newest progress report, in no defined order."""
     state_rows: dict[str, int] = field(default_factory=dict)
     state_batches: tuple[BatchId, ...] = ()
-    """The batch that `state_rows` are of; two where it is the one of them that is committed."""
+    """The batch that `state_rows` belong to; if there are two, it is the committed one."""
     starts: dict[RunId, Start] = field(default_factory=dict)
     plans: dict[RunId, Known[Fingerprint]] = field(default_factory=dict)
     ends: dict[BatchId, Known[tuple[Json, ...]]] = field(default_factory=dict)
-    """Where each batch with rows ended, a source each."""
+    """The end offset of each batch with rows, one per source."""
     log_silent: str = ""
-    """Why the event log that was given tells nothing of the query; empty where it does."""
+    """Why the given event log says nothing about the query; empty if it does."""
     log_left_out: str = ""
-    """What of the event log that was given was not read; empty where all was."""
+    """Which part of the given event log was not read; empty if all was."""
 
     def add(self, later: "History") -> None:
-        """Lay what a later run tells over it, or what is better told of the same run."""
+        """Add what a later run says, or what a better source says about the same run."""
         self.query_id = later.query_id or self.query_id
         self.spark_version = later.spark_version or self.spark_version
         self.sink = later.sink or self.sink
@@ -67,7 +66,7 @@ class History:
         self.operators = later.operators or self.operators
         self.progress_operators = later.progress_operators or self.progress_operators
         for batch, rows in later.rows.items():
-            self.counted(batch, rows)
+            self.note_rows(batch, rows)
         if later.state_batches:
             self.state_rows, self.state_batches = later.state_rows, later.state_batches
         for run, start in later.starts.items():
@@ -75,28 +74,28 @@ class History:
         self.plans |= later.plans
         self.ends |= later.ends
 
-    def counted(self, batch: BatchId, rows: int) -> None:
+    def note_rows(self, batch: BatchId, rows: int) -> None:
         """Note the rows of a batch.
 
-        A batch without data reports again under the id of the one that comes next. After a rewind a
-        batch runs again with other rows, and the later run counts.
+        A batch without data reports under the id of the next batch, which reports again later.
+        After a rewind a batch runs again with different rows, and the later run counts.
         """
         if rows > 0 or batch not in self.rows:
             self.rows[batch] = rows
 
     def note_start(self, run: RunId, start: Start) -> None:
-        """Note the start of a run, together with what another record says of the same run."""
+        """Note the start of a run, together with what other events say about the same run."""
         self.starts[run] = _merge_starts(self.starts[run], start) if run in self.starts else start
 
-    def rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
-        """The rows of the state after a batch, by operator; none where it is not told of."""
+    def find_rows_after(self, batch: BatchId | None) -> Mapping[str, int]:
+        """Return the rows of the state after a batch, by operator; empty if not reported."""
         return self.state_rows if batch in self.state_batches else {}
 
     @property
     def plan(self) -> Known[Fingerprint] | Unknown:
-        """The query of the newest run that ran a batch, or may have.
+        """The query of the newest run that ran a batch, or may have run one.
 
-        One that ended without a batch has changed nothing.
+        A run that ended without a batch changed nothing.
         """
         for run in reversed(self.plans):
             start = self.starts[run]
@@ -106,12 +105,12 @@ class History:
 
 
 def _merge_starts(start: Start, later: Start) -> Start:
-    """What two tell of the start and the end of one run."""
-    unended = isinstance(later.ended_ms, Unknown) and not later.error
+    """Return what two sources say about the start and the end of one run."""
+    has_no_end = isinstance(later.ended_ms, Unknown) and not later.error
     return replace(
         start if isinstance(later.at_ms, Unknown) else later,
         first_batch=later.first_batch if start.first_batch is None else start.first_batch,
-        ended_ms=start.ended_ms if unended else later.ended_ms,
+        ended_ms=start.ended_ms if has_no_end else later.ended_ms,
         error=later.error or start.error,
         spark_version=later.spark_version or start.spark_version,
     )

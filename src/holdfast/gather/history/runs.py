@@ -1,7 +1,7 @@
-"""Stage 2: run records and the lease beside a checkpoint -> what is known of its runs.
+"""Run records and the lease beside a checkpoint -> the events of its runs.
 
 <base>/<name>/                                    the checkpoint
-<base>/.holdfast/<name>/runs/<started>-<run id>/  one folder a run, with numbered segments
+<base>/.holdfast/<name>/runs/<started>-<run id>/  one folder per run, with numbered segments
 <base>/.holdfast/<name>/lease/<epoch>.json        who runs it
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model.events import QueryEvent
 
 MOST_RUNS = 50
-"""As many as are kept of a job: more are there only where the older could not be removed."""
+"""As many as are kept per job; more exist only if old ones could not be removed."""
 _MOST_BYTES = 1 << 20
 _STAMP = 14
 """The length of a run's start in milliseconds, with the `-` after it."""
@@ -27,72 +27,72 @@ _STAMP = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecords:
-    """The events of the newest runs, each with the file that tells it, oldest first."""
+    """The events of the newest runs, each with its file, oldest first."""
 
     events: "tuple[tuple[str, QueryEvent], ...]"
     lease: Lease | None
     unreadable: tuple[UnreadableFile, ...]
 
 
-NOTHING = RunRecords(events=(), lease=None, unreadable=())
+NO_RECORDS = RunRecords(events=(), lease=None, unreadable=())
 
 
-def read(beside: Reader, name: str) -> RunRecords:
-    """What the records say of the checkpoint with this name."""
-    top = beside.children(f".holdfast/{name}")
+def read(parent: Reader, name: str) -> RunRecords:
+    """Return the records of the checkpoint with this name; `parent` is the folder it is in."""
+    top = parent.children(f".holdfast/{name}")
     if isinstance(top, Refused):
         return RunRecords(events=(), lease=None, unreadable=(make_unreadable(top.path, top),))
     if isinstance(top, Missing):
-        return NOTHING
+        return NO_RECORDS
     from holdfast.decode import run_record  # most checkpoints have no records
 
     events: list[tuple[str, QueryEvent]] = []
     unreadable: list[UnreadableFile] = []
-    for piece, data in beside.read(_list_segments(beside, f".holdfast/{name}/runs", unreadable)):
+    for piece, data in parent.read(_list_segments(parent, f".holdfast/{name}/runs", unreadable)):
         run = RunId(piece.path.split("/")[-2][_STAMP:])
-        said = decode_file(data, partial(run_record.decode, run_id=run))
-        if isinstance(said, Missing):
-            continue  # an old run, pruned while it was read
-        for event in (said,) if isinstance(said, Unreadable) else said:
+        decoded = decode_file(data, partial(run_record.decode, run_id=run))
+        if isinstance(decoded, Missing):
+            continue  # an old run that was pruned meanwhile
+        for event in (decoded,) if isinstance(decoded, Unreadable) else decoded:
             if isinstance(event, Unreadable):
                 unreadable.append(make_unreadable(piece.path, event))
             else:
                 events.append((piece.path, event))
     return RunRecords(
         events=tuple(events),
-        lease=_read_lease(beside, f".holdfast/{name}/lease"),
+        lease=_read_lease(parent, f".holdfast/{name}/lease"),
         unreadable=tuple(unreadable),
     )
 
 
-def _list_segments(beside: Reader, runs: str, unreadable: list[UnreadableFile]) -> list[Piece]:
-    """Of each of the newest runs the first segment, which tells the start, and the last two."""
+def _list_segments(parent: Reader, runs: str, unreadable: list[UnreadableFile]) -> list[Piece]:
+    """Return the first segment, which has the start, and the last two of each new run."""
     names: dict[str, list[str]] = {}
-    for found in beside.walk([runs]):
-        if isinstance(found, Refused):
-            unreadable.append(make_unreadable(found.path, found))
-        elif found.folder != runs:
-            names.setdefault(found.folder, []).extend(file.name for file in found.files)
+    for result in parent.walk([runs]):
+        if isinstance(result, Refused):
+            unreadable.append(make_unreadable(result.path, result))
+        elif result.folder != runs:
+            names.setdefault(result.folder, []).extend(file.name for file in result.files)
     if len(names) > MOST_RUNS:
-        reason = f"has {len(names):,} runs, of which the newest {MOST_RUNS} were read"
+        reason = f"only the newest {MOST_RUNS} of its {len(names):,} runs were read"
         unreadable.append(UnreadableFile(path=runs, reason=reason, outside=True))
     pieces: list[Piece] = []
     for run in sorted(names)[-MOST_RUNS:]:
-        told = sorted(names[run])
-        kept = dict.fromkeys(told[:1] + told[1:][-2:])
-        pieces += [Piece(path=f"{run}/{name}", most=_MOST_BYTES) for name in kept]
+        segments = sorted(names[run])
+        wanted = dict.fromkeys(segments[:1] + segments[1:][-2:])
+        pieces += [Piece(path=f"{run}/{name}", most=_MOST_BYTES) for name in wanted]
     return pieces
 
 
-def _read_lease(beside: Reader, folder: str) -> Lease | None:
-    inside = beside.children(folder)
+def _read_lease(parent: Reader, folder: str) -> Lease | None:
+    inside = parent.children(folder)
     if not isinstance(inside, Children) or not inside.files:
         return None
     from holdfast.decode import lease as lease_format
 
     newest = Piece(path=f"{folder}/{inside.files[-1].name}", most=_MOST_BYTES)
-    for _, data in beside.read([newest]):
-        said = decode_file(data, lease_format.decode)
-        if isinstance(said, Lease):
-            return said
+    for _, data in parent.read([newest]):
+        decoded = decode_file(data, lease_format.decode)
+        if isinstance(decoded, Lease):
+            return decoded
     return None

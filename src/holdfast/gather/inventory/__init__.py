@@ -1,8 +1,8 @@
 """Which files a checkpoint has, and what their names say.
 
 snapshot.py  list a checkpoint as of one moment, although a query may be running
-tree.py      fold the names into what they say, as they come
-folders.py   what they are folded into: a log, a source, a state store
+tree.py      summarise the names as they stream
+folders.py   the summaries: a log, a source, a state store
 spans.py     many ids in little memory
 read.py      bytes from storage -> decoded values
 """

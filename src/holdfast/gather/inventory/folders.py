@@ -1,4 +1,4 @@
-"""What the names in the folders of a checkpoint are folded into: a log, a source, a state store."""
+"""Summaries of the files in the folders of a checkpoint: a log, a source, a state store."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ from holdfast.model.checkpoint import CheckpointFile
 from holdfast.storage import File
 
 RECENT = 101
-"""Spark keeps so many entries of a log by default; more than these are not read of any log."""
+"""Spark keeps this many entries of a log by default; no more are read from any log."""
 RECENT_CHANGES = 16
-"""Of so many versions of a state store it is kept when their changes were written, or their ids."""
+"""For this many versions of a state store, the write times of changes, or their ids, are kept."""
 _MOST_OF_ONE = 16
 
 ClassifiedFile = tuple[CheckpointFile, File]
-"""What a name says, and the file of that name."""
+"""What the name of a file says, and the file."""
 StoreKey = tuple[int, int, str]
 """Operator, partition and store."""
 
@@ -27,16 +27,16 @@ class LogFiles:
     ids: Spans = field(default_factory=Spans)
     modified_ms: dict[int, int] = field(default_factory=dict)
 
-    def add(self, found: list[tuple[int, int]]) -> None:
-        """Take in ids with the times they were written at."""
-        self.ids.add([number for number, _ in found])
-        self.modified_ms.update(found)
+    def add(self, written: list[tuple[int, int]]) -> None:
+        """Add ids with the times at which they were written."""
+        self.ids.add([number for number, _ in written])
+        self.modified_ms.update(written)
         if len(self.modified_ms) > 4 * RECENT:
             newest = sorted(self.modified_ms)[-RECENT:]
             self.modified_ms = {number: self.modified_ms[number] for number in newest}
 
     def keep(self, first: int, last: int) -> None:
-        """Leave out the ids before one, and those after another."""
+        """Drop the ids before `first` and after `last`."""
         self.ids.keep(first, last)
         self.modified_ms = {n: at for n, at in self.modified_ms.items() if first <= n <= last}
 
@@ -52,14 +52,14 @@ class SourceFolder:
 
 @dataclass(slots=True)
 class MetadataFiles:
-    """The files of an operator's metadata: one of version 1, one of version 2 for every run."""
+    """The metadata files of an operator: one in version 1, one per run in version 2."""
 
     single: str = ""
     folder: str = ""
     batches: Spans = field(default_factory=Spans)
 
     def add(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
-        """Take in files of either version."""
+        """Add files of either version."""
         batches = [named.number for named, _ in entries if named.number is not None]
         if batches:
             self.folder = prefix
@@ -68,19 +68,19 @@ class MetadataFiles:
             self.single = prefix + entries[0][1].name
 
     def find_for(self, batch: int) -> str:
-        """The file that Spark reads for a batch: the newest of version 2 that is no later."""
+        """Return the file that Spark reads for a batch: the newest up to that batch."""
         before = self.batches.before(batch + 1)
         if before is not None:
             return f"{self.folder}{before}"
         return "" if self.batches else self.single
 
-    def shown(self, batch: int) -> str:
-        """The file that Spark reads for a batch, or the newest where it reads none."""
+    def find_for_or_newest(self, batch: int) -> str:
+        """Return the file that Spark reads for a batch, or the newest if it reads none."""
         return self.find_for(batch) or f"{self.folder}{self.batches.last}"
 
 
 class FileSizes:
-    """The sizes of many files by their names, in sixteen bytes each: of a name its hash is kept."""
+    """The sizes of many files in sixteen bytes each: only the hash of a name is kept."""
 
     __slots__ = ("_names", "_sizes")
 
@@ -89,13 +89,13 @@ class FileSizes:
         self._sizes = array("q")
 
     def add(self, files: Iterable[File]) -> None:
-        """Take in files."""
+        """Add files."""
         for file in files:
             self._names.append(hash(file.name))
             self._sizes.append(file.size)
 
     def by_name(self) -> Mapping[int, int]:
-        """The sizes by the hashes of the names."""
+        """Return the sizes by the hashes of the names."""
         return dict(zip(self._names, self._sizes, strict=True))
 
 
@@ -103,7 +103,7 @@ class FileSizes:
 class StoreFiles:
     """The files of one state store in one partition.
 
-    Empty snapshots are not among the others. `empty_ids` are those with ids of their own.
+    `snapshots` has no empty snapshots. `empty_ids` are the empty ones with unique ids.
     """
 
     changes: Spans = field(default_factory=Spans)
@@ -119,13 +119,13 @@ class StoreFiles:
 
     @property
     def latest(self) -> int:
-        """The highest version of which there is a file; 0 where there is none."""
+        """The highest version that has a file; 0 if there is none."""
         return max(self.changes.last or 0, self.snapshots.last or 0)
 
     def add_changes(self, entries: Sequence[ClassifiedFile]) -> None:
-        """Take in files of changes, and when the newest were written.
+        """Add change files, and when the newest were written.
 
-        A version with an id of its own in the name is not overwritten: of it no time is kept.
+        A version with a unique id in its name is never overwritten, so its time is not kept.
         """
         self.changes.add([n.number for n, _ in entries if n.number is not None])
         if entries[0][0].unique_id:
@@ -139,7 +139,7 @@ class StoreFiles:
             self.written_ms = {n: at for n, at in self.written_ms.items() if n > after}
 
     def add_snapshots(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
-        """Take in snapshots; of one version there may be several, with ids of their own."""
+        """Add snapshots; a version may have several, with unique ids."""
         self.snapshots.add([n.number for n, _ in entries if n.number is not None])
         newest = max(n.number or 0 for n, _ in entries)
         paths = tuple(prefix + file.name for n, file in entries if n.number == newest)
@@ -152,7 +152,7 @@ class StoreFiles:
             self._identify(entries)
 
     def add_empty_snapshots(self, entries: Sequence[ClassifiedFile]) -> None:
-        """Take in snapshots without a byte."""
+        """Add snapshots of zero bytes."""
         if entries[0][0].unique_id:
             self.empty_ids += [(n.number or 0, n.unique_id) for n, _ in entries]
             self.empty_ids = sorted(self.empty_ids)[-RECENT_CHANGES:]

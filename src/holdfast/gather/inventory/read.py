@@ -1,4 +1,4 @@
-"""Stage 2: what storage answered -> what the bytes say."""
+"""The answer of a storage -> a decoded value, or why there is none."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,13 +7,13 @@ from holdfast.model.fact import Unreadable, UnreadableFile
 from holdfast.storage import Missing, Refused
 
 T = TypeVar("T")
-OTHER_USER = "run as a user who may read it, or give its keys with `--storage KEY=VALUE`"
+OTHER_USER = "run as a user who may read it, or pass credentials with `--storage KEY=VALUE`"
 
 
 def decode_file(
     data: bytes | Missing | Refused, decode: Callable[[bytes], T | Unreadable]
 ) -> T | Unreadable | Missing:
-    """What a file says, why it cannot be read, or that it is not there."""
+    """Return the decoded file, why it cannot be read, or that it is missing."""
     if isinstance(data, Missing):
         return data
     if isinstance(data, Refused):
@@ -21,8 +21,8 @@ def decode_file(
     return decode(data)
 
 
-def make_unreadable(path: str, said: Unreadable | Refused) -> UnreadableFile:
-    """A file that says nothing, by why it does not."""
+def make_unreadable(path: str, problem: Unreadable | Refused) -> UnreadableFile:
+    """Return an unreadable file with its path and its reason."""
     return UnreadableFile(
-        path=path, reason=said.reason, forbidden=said.forbidden, too_long=said.too_long
+        path=path, reason=problem.reason, forbidden=problem.forbidden, too_long=problem.too_long
     )

@@ -1,8 +1,8 @@
-"""Many ids in little memory: runs of consecutive numbers, merged as they come.
+"""Many ids in little memory: runs of consecutive numbers, merged as they arrive.
 
-A log or a state store has ids without gaps, or with a few; so a million of them are a few spans.
-But a file system may list them in any order: then there are many, until the last has come. Ids that
-come scattered wait, in eight bytes each, and are put in order when somebody asks.
+The ids of a log or a state store have few gaps, so a million ids are a few spans. But a file system
+may list them in any order, and then there are many spans until the last id arrives. So scattered
+ids wait, in eight bytes each, and are sorted when they are first needed.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from holdfast.model.ids import Span
 _NEVER = 1 << 63
 _FEW = 64
 MOST = 10_000
-"""More spans than this are more gaps than can be told; the lowest are left out."""
+"""More spans than this are more gaps than a report can show; the lowest are left out."""
 
 
 class Spans:
@@ -28,7 +28,7 @@ class Spans:
         self._scattered = array("q")
 
     def add(self, ids: list[int]) -> None:
-        """Take ids in; the list is sorted in place."""
+        """Add ids; the list is sorted in place."""
         ids.sort()
         fresh = list(_split_runs(ids))
         if len(fresh) > _FEW:
@@ -66,23 +66,23 @@ class Spans:
         return self._ordered()[-1][1] if self else None
 
     def tail(self, most: int) -> list[int]:
-        """The highest ids, ascending, at most so many."""
-        found: list[int] = []
+        """Return the highest ids, ascending, at most `most` of them."""
+        ids: list[int] = []
         for first, last in reversed(self._ordered()):
-            found += range(last, max(first, last - (most - len(found)) + 1) - 1, -1)
-            if len(found) >= most:
+            ids += range(last, max(first, last - (most - len(ids)) + 1) - 1, -1)
+            if len(ids) >= most:
                 break
-        return found[::-1]
+        return ids[::-1]
 
     def before(self, number: int) -> int | None:
-        """The highest id below a number."""
+        """Return the highest id below a number."""
         at = bisect_left(self._ordered(), number, key=itemgetter(0)) - 1
         return min(self._spans[at][1], number - 1) if at >= 0 else None
 
     def keep(self, first: int, last: int) -> None:
-        """Leave out the ids before one, and those after another."""
-        kept = [(max(begun, first), min(end, last)) for begun, end in self._ordered()]
-        self._spans = [(begun, end) for begun, end in kept if begun <= end]
+        """Drop the ids before `first` and after `last`."""
+        kept = [(max(start, first), min(end, last)) for start, end in self._ordered()]
+        self._spans = [(start, end) for start, end in kept if start <= end]
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._ordered(), (number, _NEVER)) - 1
@@ -92,22 +92,22 @@ class Spans:
 def find_restorable(
     snapshots: Iterable[Span], changes: Sequence[Span], most: int = _NEVER
 ) -> tuple[Span, ...]:
-    """The versions that can be put together: a snapshot and every change after it, at most so many.
+    """Return the versions that can be restored: a snapshot and at most `most` changes after it.
 
-    State begins empty at version 0, so an unbroken row of changes from 1 needs no snapshot.
+    State starts empty at version 0, so an unbroken run of changes from 1 needs no snapshot.
     """
     starts = [span.first for span in changes]
-    found = [(1, min(changes[0].last, most))] if changes and changes[0].first == 1 else []
+    reach = [(1, min(changes[0].last, most))] if changes and changes[0].first == 1 else []
     for span in snapshots:
         ends = (span.first, span.last)
-        found += [(v, min(_find_reach(v, changes, starts), v + most)) for v in ends]
-        found.append((span.first, span.last))
-    merged = _merge_pairs(sorted(found))
+        reach += [(v, min(_find_reach(v, changes, starts), v + most)) for v in ends]
+        reach.append((span.first, span.last))
+    merged = _merge_pairs(sorted(reach))
     return tuple(Span(first=first, last=last) for first, last in merged)
 
 
 def intersect(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
-    """The ids that are in every part."""
+    """Return the ids that are in every part."""
     if not parts:
         return ()
     shared = list(parts[0])
@@ -117,13 +117,13 @@ def intersect(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 
 def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in order, as few as tell the same ids."""
+    """Return the same ids in as few spans as possible; the spans must be sorted."""
     merged = _merge_pairs((span.first, span.last) for span in spans)
     return tuple(Span(first=first, last=last) for first, last in merged)
 
 
 def subtract(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans with others taken out."""
+    """Return the spans without the holes."""
     kept = spans
     for hole in holes:
         sides = [
@@ -136,22 +136,22 @@ def subtract(spans: Sequence[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(kept)
 
 
-def _intersect_pair(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
-    """What two parts have in common; each is walked once, in step."""
-    at, beside = 0, 0
-    while at < len(one) and beside < len(other):
-        first = max(one[at].first, other[beside].first)
-        last = min(one[at].last, other[beside].last)
+def _intersect_pair(left: Sequence[Span], right: Sequence[Span]) -> Iterator[Span]:
+    """Yield the ids that two parts share; each part is walked once, in step."""
+    i, j = 0, 0
+    while i < len(left) and j < len(right):
+        first = max(left[i].first, right[j].first)
+        last = min(left[i].last, right[j].last)
         if first <= last:
             yield Span(first=first, last=last)
-        if one[at].last < other[beside].last:
-            at += 1
+        if left[i].last < right[j].last:
+            i += 1
         else:
-            beside += 1
+            j += 1
 
 
 def _find_reach(version: int, changes: Sequence[Span], starts: Sequence[int]) -> int:
-    """How far the changes go on from a version; `starts` are where they begin."""
+    """Return the last version that unbroken changes reach; `starts` are their first versions."""
     at = bisect_right(starts, version + 1) - 1
     return changes[at].last if at >= 0 and changes[at].last > version else version
 

@@ -1,8 +1,8 @@
-"""Stage 2: the listing of a checkpoint -> what its names say.
+"""The listing of a checkpoint -> what its names say.
 
-Everything is folded while it streams: ids become spans, sizes become sums. What is kept grows
-with the number of logs, operators and partitions, not with the number of files. Only of the files
-of RocksDB, which its snapshots name, sixteen bytes each are kept.
+Everything is summarised as it streams: ids become spans, sizes become sums. Memory grows with the
+number of logs, operators and partitions, not with the number of files. The only exception are
+RocksDB files, which snapshots name: sixteen bytes are kept for each.
 """
 
 import re
@@ -32,10 +32,10 @@ _DATA = _CHANGES | _SNAPSHOTS
 _OF_ROCKSDB = frozenset({FileKind.STATE_SST, FileKind.STATE_LOG})
 
 _PARTITION = re.compile(r"state/(0|[1-9][0-9]{0,17})/(0|[1-9][0-9]{0,17})")
-_MOST_KNOWN = 20_000
+_MOST_CLASSIFIED = 20_000
 
 OnProgress = Callable[[int, float], None]
-"""Is told, while files are listed, how many were seen, and of which share of the folders."""
+"""Called while files are listed, with their number and the share of the folders that is done."""
 
 
 @dataclass(slots=True)
@@ -61,8 +61,8 @@ class CheckpointTree:
     refused: list[UnreadableFile] = field(default_factory=list)
     refused_more: int = 0
     newest_ms: int = 0
-    seen: int = 0
-    _known: dict[str, CheckpointFile] = field(default_factory=dict)
+    listed: int = 0
+    _classified: dict[str, CheckpointFile] = field(default_factory=dict)
 
     @property
     def offsets(self) -> LogFiles:
@@ -75,7 +75,7 @@ class CheckpointTree:
         return self.logs[FileKind.COMMITS]
 
     def files(self) -> dict[FileKind, Amount]:
-        """Count and bytes by kind, in the order of the kinds."""
+        """Return count and bytes by kind, in the order of the kinds."""
         return {
             kind: Amount(count=self.amounts[kind][0], bytes=self.amounts[kind][1])
             for kind in FileKind
@@ -83,29 +83,29 @@ class CheckpointTree:
         }
 
     def refuse(self, *refused: Refused) -> None:
-        """Note what could not be read; a few of them by name, the others by number.
+        """Note what could not be read: some by name, the others only by number.
 
-        A whole log or the whole state is always named: a fact may hang on it.
+        A whole log or the whole state is always named, because a fact may depend on it.
         """
-        for one in refused:
-            if len(self.refused) < _MOST_LISTED or "/" not in one.path:
-                self.refused.append(make_unreadable(one.path, one))
+        for refusal in refused:
+            if len(self.refused) < _MOST_LISTED or "/" not in refusal.path:
+                self.refused.append(make_unreadable(refusal.path, refusal))
             else:
                 self.refused_more += 1
 
     def keep(self, kind: FileKind, first: int, last: int) -> None:
-        """Leave out the entries of a log before one and after another, and their checksums."""
+        """Drop the entries of a log before `first` and after `last`, and their checksums."""
         self.logs[kind].keep(first, last)
         if f"{kind.value}/" in self.checksums:
             self.checksums[f"{kind.value}/"].keep(first, last)
 
-    def refused_in(self, folder: str) -> tuple[UnreadableFile, ...]:
-        """What could not be read of a folder: the folder itself, or something in it."""
-        return tuple(one for one in self.refused if f"{one.path}/".startswith(f"{folder}/"))
+    def find_refused(self, folder: str) -> tuple[UnreadableFile, ...]:
+        """Return what could not be read in a folder: the folder itself, or something in it."""
+        return tuple(file for file in self.refused if f"{file.path}/".startswith(f"{folder}/"))
 
     def add(self, portion: Portion) -> None:
-        """Take in some files of one folder."""
-        self.seen += len(portion.files)
+        """Add some files of one folder."""
+        self.listed += len(portion.files)
         nested = _find_nested(portion.folder)
         if nested is not None and len(self.nested) < _MOST_LISTED:
             self.nested.add(nested)
@@ -121,24 +121,24 @@ class CheckpointTree:
             self._take(kind, prefix, entries)
 
     def _by_kind(self, portion: Portion, prefix: str) -> dict[FileKind, list[ClassifiedFile]]:
-        """The files of a portion by kind.
+        """Return the files of a portion by kind.
 
-        The partitions of an operator hold files of the same names. What a name says is remembered,
-        and only the first file of each kind is asked anew, for what its folder says.
+        The partitions of an operator have files of the same names. So what a name says is
+        remembered, and only the first file of each kind is classified with its folder.
         """
-        known = self._known if _PARTITION.fullmatch(portion.folder) else {}
-        found: dict[FileKind, list[ClassifiedFile]] = {}
+        classified = self._classified if _PARTITION.fullmatch(portion.folder) else {}
+        by_kind: dict[FileKind, list[ClassifiedFile]] = {}
         for file in portion.files:
-            named = known.get(file.name)
-            if named is None:
-                named = names.classify(prefix + file.name)
-                if len(known) < _MOST_KNOWN:
-                    known[file.name] = named
-            if named.kind in found:
-                found[named.kind].append((named, file))
+            name = classified.get(file.name)
+            if name is None:
+                name = names.classify(prefix + file.name)
+                if len(classified) < _MOST_CLASSIFIED:
+                    classified[file.name] = name
+            if name.kind in by_kind:
+                by_kind[name.kind].append((name, file))
             else:
-                found[named.kind] = [(names.classify(prefix + file.name), file)]
-        return found
+                by_kind[name.kind] = [(names.classify(prefix + file.name), file)]
+        return by_kind
 
     def _take(self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         match kind:
@@ -158,7 +158,7 @@ class CheckpointTree:
                 self._take_state(kind, prefix, entries)
 
     def _take_checksums(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
-        """Of the hidden checksums beside a log: which entries they are of."""
+        """Add the hidden checksums of log entries, by the ids of their entries."""
         ids = [n.number for n, _ in entries if n.number is not None]
         self.checksums.setdefault(prefix, Spans()).add(ids)
         self.metadata_checksum |= any(n.covers == "metadata" for n, _ in entries)
@@ -178,21 +178,21 @@ class CheckpointTree:
     def _take_described(
         self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]
     ) -> None:
-        """Of the schemas of a store only the newest is kept: metadata tells of those in use."""
+        """Add metadata or schemas; only the newest schema is kept, metadata names those in use."""
         first = entries[0][0]
         operator = first.operator or 0
         if kind is FileKind.OPERATOR_METADATA:
             self.operator_metadata.setdefault(operator, MetadataFiles()).add(prefix, entries)
         elif not first.partition:
-            # Version 1 is one file without a number; Spark looks at that of partition 0 only.
+            # Version 1 is one file without a number; Spark reads only that of partition 0.
             newest = max((-1 if n.number is None else n.number, file.name) for n, file in entries)
-            found = (newest[0], prefix + newest[1])
+            schema = (newest[0], prefix + newest[1])
             key = (operator, first.store)
-            self.schemas[key] = max(found, self.schemas.get(key, found))
+            self.schemas[key] = max(schema, self.schemas.get(key, schema))
 
     def _take_state(self, kind: FileKind, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
         first = entries[0][0]
-        # Spark calls no store by a number: that is a partition, copied into another.
+        # Spark never names a store with a number: this is a partition, copied into another.
         if first.store.isdecimal() and kind in _DATA:
             self._take_misplaced(prefix, entries)
         if first.operator is None or first.partition is None or first.store.isdecimal():
@@ -209,20 +209,20 @@ class CheckpointTree:
             store.rocksdb.add(file for _, file in entries)
 
     def _take_misplaced(self, prefix: str, entries: Sequence[ClassifiedFile]) -> None:
-        """Note a folder with files of state at a level where Spark does not look for them."""
+        """Note a folder with state files at a level where Spark does not look for them."""
         if any(names.is_state_data(file.name) for _, file in entries):
-            found = names.find_misplaced_partition(prefix.removesuffix("/"))
-            if found is not None and len(self.misplaced) < _MOST_LISTED:
-                self.misplaced[found[0]] = found[1]
+            partition = names.find_misplaced_partition(prefix.removesuffix("/"))
+            if partition is not None and len(self.misplaced) < _MOST_LISTED:
+                self.misplaced[partition[0]] = partition[1]
 
     def _take_data(
         self, kind: FileKind, prefix: str, store: StoreFiles, entries: Sequence[ClassifiedFile]
     ) -> None:
-        """Take in what versions are made of. Not even a version without a row is an empty file."""
-        empty = [(named, file) for named, file in entries if not file.size]
+        """Add changes and snapshots; an empty file is damaged, even for a version without rows."""
+        empty = [(name, file) for name, file in entries if not file.size]
         if empty:
             self.refuse(*(Refused(path=prefix + file.name, reason="empty") for _, file in empty))
-            entries = [one for one in entries if one[1].size]
+            entries = [(name, file) for name, file in entries if file.size]
         if empty and kind in _SNAPSHOTS:
             store.add_empty_snapshots(empty)
         if entries and kind in _CHANGES:
@@ -232,13 +232,13 @@ class CheckpointTree:
 
 
 def ignore_progress(_files: int, _share: float) -> None:
-    """Told how far a listing is, and says nothing."""
+    """Ignore the progress of a listing."""
 
 
 def _find_nested(folder: str) -> str | None:
-    """The checkpoint inside this checkpoint that a folder belongs to.
+    """Return the nested checkpoint that a folder belongs to, or None.
 
-    Iceberg keeps `sources/0/offsets`, which is none.
+    Iceberg's `sources/0/offsets` does not belong to a checkpoint.
     """
     above, _, name = folder.rpartition("/")
     if name not in ("offsets", "commits") or not above or above.startswith("sources/"):

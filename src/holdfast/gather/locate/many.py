@@ -1,7 +1,7 @@
-"""Stage 2: a folder of checkpoints -> a look at each of them.
+"""A folder of checkpoints -> a result for each of them.
 
-A look at a small checkpoint is a dozen requests, one after another; on remote storage each takes
-tens of milliseconds, so several checkpoints are looked at together.
+A small checkpoint takes a dozen requests, one after the other. On remote storage each request takes
+tens of milliseconds, so several checkpoints are read at once.
 """
 
 import threading
@@ -19,79 +19,80 @@ T = TypeVar("T")
 TOGETHER = 8
 
 
-def look_at_each(
+def read_each(
     folder: FolderOfCheckpoints,
     storage: Mapping[str, str],
-    look: Callable[[Checkpoint, tree.OnProgress], T],
-    told: tree.OnProgress,
+    read: Callable[[Checkpoint, tree.OnProgress], T],
+    on_progress: tree.OnProgress,
 ) -> Iterator[T]:
-    """What a look at each checkpoint of a folder gives, in their order; not of one that has gone.
+    """Yield what `read` returns for each checkpoint of a folder, in order.
 
-    Nothing else is kept of a checkpoint, however many there are.
+    A checkpoint that is gone by now is skipped. Only the results are kept in memory.
     """
-    so_far = _SharedProgress(len(folder.found), told)
-    looked = partial(_look_at, folder, storage, look, so_far)
+    progress = _SharedProgress(len(folder.checkpoints), on_progress)
+    read_at = partial(_read_at, folder, storage, read, progress)
     if urls.is_local(folder.url):
-        yield from (one for path in folder.found for one in looked(path))
+        yield from (result for path in folder.checkpoints for result in read_at(path))
         return
     from concurrent.futures import ThreadPoolExecutor  # slow to load, seldom used
 
     with ThreadPoolExecutor(TOGETHER) as pool:
-        yield from (one for found in pool.map(looked, folder.found) for one in found)
+        results = pool.map(read_at, folder.checkpoints)
+        yield from (result for found in results for result in found)
 
 
-def _look_at(
+def _read_at(
     folder: FolderOfCheckpoints,
     storage: Mapping[str, str],
-    look: Callable[[Checkpoint, tree.OnProgress], T],
-    so_far: "_SharedProgress",
+    read: Callable[[Checkpoint, tree.OnProgress], T],
+    progress: "_SharedProgress",
     path: str,
 ) -> tuple[T, ...]:
     place = resolve.make_place_below(folder, path, storage)
     top = place.reader.children("")
     if not isinstance(top, Children):
         return ()
-    with so_far.one() as told:
-        return (look(Checkpoint(place=place, top=top), told),)
+    with progress.begin_checkpoint() as on_progress:
+        return (read(Checkpoint(place=place, top=top), on_progress),)
 
 
 class _SharedProgress:
-    """How far several listings are, as one."""
+    """The progress of several listings, reported as one."""
 
-    def __init__(self, checkpoints: int, told: tree.OnProgress) -> None:
+    def __init__(self, checkpoints: int, on_progress: tree.OnProgress) -> None:
         self._checkpoints = checkpoints
-        self._told = told
+        self._on_progress = on_progress
         self._files = 0
         self._share = 0.0
         self._lock = threading.Lock()
 
     def add(self, files: int, share: float) -> None:
-        """Some more files, and some more of the folders of one checkpoint."""
+        """Add more files, and a further share of the folders of one checkpoint."""
         with self._lock:
             self._files += files
             self._share += share / self._checkpoints
-            self._told(self._files, min(1.0, self._share))
+            self._on_progress(self._files, min(1.0, self._share))
 
-    def one(self) -> "_CheckpointProgress":
-        """The part of one checkpoint in it."""
+    def begin_checkpoint(self) -> "_CheckpointProgress":
+        """Return the progress of one checkpoint, which adds to this one."""
         return _CheckpointProgress(self)
 
 
 class _CheckpointProgress:
-    """How far the listing of one checkpoint is; done when it is left."""
+    """The progress of listing one checkpoint; complete when the context ends."""
 
-    def __init__(self, so_far: _SharedProgress) -> None:
-        self._so_far = so_far
+    def __init__(self, total: _SharedProgress) -> None:
+        self._total = total
         self._files = 0
         self._share = 0.0
 
     def __enter__(self) -> tree.OnProgress:
-        return self._listed
+        return self._report
 
     def __exit__(self, *_: object) -> None:
-        self._listed(self._files, 1.0)
+        self._report(self._files, 1.0)
 
-    def _listed(self, files: int, share: float) -> None:
+    def _report(self, files: int, share: float) -> None:
         more = files - self._files, share - self._share
         self._files, self._share = files, share
-        self._so_far.add(*more)
+        self._total.add(*more)

@@ -1,4 +1,4 @@
-"""Stage 2: a location that somebody names -> a checkpoint to look at, or why there is none."""
+"""A location that the user names -> a checkpoint, a folder of checkpoints, or an error."""
 
 import re
 import shlex
@@ -16,6 +16,7 @@ from holdfast.errors import (
 from holdfast.gather.evidence import CheckpointPlace
 from holdfast.gather.inventory.read import OTHER_USER
 from holdfast.gather.locate import recognise
+from holdfast.report import words
 from holdfast.storage import (
     Children,
     Missing,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.gather.locate.search import SearchResult
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(/?)")
-# Spark refuses it: a file system of its own has no other machine.
+# Spark refuses a host: the local file system has no other machine.
 _HOST = re.compile("file://([^/]+)", re.IGNORECASE)
 _ONE_SLASH = frozenset({"file", "hdfs"})
 _TWO_SLASHES = _ONE_SLASH | {"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "azure", "adl"}
@@ -40,7 +41,7 @@ _KNOWN = "`file`, `s3`, `s3a`, `gs`, `abfss` or `hdfs`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint, and what lies directly in it."""
+    """A checkpoint, and what its folder directly contains."""
 
     place: CheckpointPlace
     top: Children
@@ -48,23 +49,23 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderOfCheckpoints:
-    """A folder that is no checkpoint, the checkpoints below it, and what was not searched there."""
+    """A folder that is not a checkpoint, the checkpoints below it, and what was not searched."""
 
     url: str
     reader: Reader
-    found: tuple[str, ...]
+    checkpoints: tuple[str, ...]
     refused: tuple[Refused, ...]
 
 
 def find(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfCheckpoints:
-    """What is at a location; raises where there is nothing to look at."""
+    """Return what is at a location; raise if there is no checkpoint."""
     _require_location(location)
     url = urls.to_canonical(location)
     reader = open_reader(url, storage)
     top = reader.children("")
     if isinstance(top, Missing):
         raise LocationMissing(
-            f"expected a checkpoint at `{location}`, found nothing there",
+            f"`{location}` does not exist",
             hint=_suggest_above(url, storage),
         )
     if isinstance(top, Refused):
@@ -73,42 +74,41 @@ def find(location: str, storage: Mapping[str, str]) -> Checkpoint | FolderOfChec
         return Checkpoint(place=_make_place(url, reader, storage), top=top)
     if not (top.files or top.folders or top.refused):
         raise LocationEmpty(
-            f"expected a checkpoint at `{location}`, found an empty folder",
+            f"`{location}` is an empty folder, not a checkpoint",
             hint=_suggest_above(url, storage),
         )
     if owner := _find_owner(url, storage):
         part = url.removeprefix(owner).strip("/")
         raise NotACheckpoint(
-            f"expected a checkpoint at `{location}`, found the folder `{part}` of a checkpoint,"
-            " and not the checkpoint itself",
-            hint=f"look at the checkpoint: {_format_inspect(owner)}",
+            f"`{location}` is the folder `{part}` of a checkpoint, not the checkpoint itself",
+            hint=f"inspect the checkpoint: {_format_inspect(owner)}",
         )
     return _search(location, url, reader, top)
 
 
 def _search(location: str, url: str, reader: Reader, top: Children) -> FolderOfCheckpoints:
-    """The checkpoints below a folder that is none."""
-    from holdfast.gather.locate import search  # a checkpoint itself needs none
+    """Return the checkpoints below a folder that is not one."""
+    from holdfast.gather.locate import search  # not needed for a checkpoint
 
-    table = recognise.is_table(top) or recognise.may_be_iceberg(top)
-    most = search.MOST_OF_A_TABLE if table else search.MOST_FOLDERS
-    below_it = search.find_checkpoints(reader, top, above=_get_last_names(url), most=most)
-    if not below_it.checkpoints:
-        raise _make_nothing_error(location, url, top, below_it)
+    is_table = recognise.is_table(top) or recognise.may_be_iceberg(top)
+    most = search.MOST_OF_A_TABLE if is_table else search.MOST_FOLDERS
+    result = search.find_checkpoints(reader, top, above=_get_last_names(url), most=most)
+    if not result.checkpoints:
+        raise _make_nothing_error(location, url, top, result)
     return FolderOfCheckpoints(
         url=url,
         reader=reader,
-        found=below_it.checkpoints,
-        refused=below_it.refused + below_it.unsearched,
+        checkpoints=result.checkpoints,
+        refused=result.refused + result.unsearched,
     )
 
 
 def _require_location(location: str) -> None:
-    """A scheme with one slash is no path, whatever the operating system thinks of it."""
+    """Raise if a location cannot be one; a scheme with one slash is a typing error, not a path."""
     if not location.strip():
         raise LocationMissing(
-            "expected a location, found an empty text",
-            hint="a variable of the shell may be unset; name a folder, as in `holdfast inspect .`",
+            "the location is empty",
+            hint="check that the shell variable is set, or name a folder: `holdfast inspect .`",
         )
     scheme = _SCHEME.match(location)
     if scheme and scheme[1].lower() not in (_TWO_SLASHES if scheme[2] else _ONE_SLASH):
@@ -117,39 +117,43 @@ def _require_location(location: str) -> None:
     if host:
         path = location[host.end() :] if host[1] == "localhost" else f"/{location[7:]}"
         raise LocationMissing(
-            f"expected a path after `file://`, found the host `{host[1]}` in `{location}`",
-            hint=f"a path there begins with a third slash: `holdfast inspect file://{path}`",
+            f"`{location}` names the host `{host[1]}`: `file://` takes a path only",
+            hint=f"start the path with a third slash: `holdfast inspect file://{path}`",
         )
     if scheme and scheme[1].lower() not in _ONE_SLASH and not location[scheme.end() :].strip("/"):
         raise LocationMissing(
-            f"expected a bucket and a folder in it, found `{location}`",
-            hint=f"name them, as in `holdfast inspect {scheme[1]}://bucket/folder`",
+            f"`{location}` does not name a bucket and a folder",
+            hint=f"name both, as in `holdfast inspect {scheme[1]}://bucket/folder`",
         )
 
 
 def _make_scheme_error(location: str, scheme: str, end: int) -> StorageUnavailable:
-    """A URL that nothing here can read, or that is one slash short of one."""
+    """Return the error for a URL that cannot be read, or that lacks a slash."""
     if scheme.lower() in _TWO_SLASHES:
         whole = f"{scheme}://{location[end:]}"
         return StorageUnavailable(
-            f"expected two slashes after `{scheme}:`, found one in `{location}`",
-            hint=f"write both: {_format_inspect(whole)}",
+            f"`{location}` has only one slash after `{scheme}:`",
+            hint=f"write two: {_format_inspect(whole)}",
         )
-    hint = f"copy the checkpoint to one of these, or mount it: `/{scheme}/…`"
+    hint = f"copy the checkpoint to such storage, or mount it and name a path like `/{scheme}/…`"
     if scheme.lower() in _BLOBS:
-        hint = "the same account has it, too, as `abfss://container@account.dfs.core.windows.net/…`"
+        hint = "name it as `abfss://container@account.dfs.core.windows.net/…`, on the same account"
     return StorageUnavailable(
-        f"expected a path, or a URL with {_KNOWN}, found `{scheme}:` in `{location}`", hint=hint
+        f"cannot read `{location}`: the scheme `{scheme}:` is not supported; a location is a path,"
+        f" or a URL with {_KNOWN}",
+        hint=hint,
     )
 
 
 def find_checkpoint(location: str, storage: Mapping[str, str]) -> Checkpoint:
-    """The checkpoint at a location; raises where there is none, or several."""
+    """Return the checkpoint at a location; raise if there is none, or if there are several."""
     found = find(location, storage)
     if isinstance(found, FolderOfCheckpoints):
+        count = words.pluralize(len(found.checkpoints), "checkpoint")
+        first = shlex.quote(f"{found.url}/{found.checkpoints[0]}")
         raise NotACheckpoint(
-            f"expected a checkpoint at `{location}`, found a folder of {len(found.found)}",
-            hint=f"name one of them, as in `{shlex.quote(f'{found.url}/{found.found[0]}')}`",
+            f"`{location}` is a folder with {count}, not a checkpoint",
+            hint=f"name one checkpoint, as in `{first}`",
         )
     return found
 
@@ -157,13 +161,13 @@ def find_checkpoint(location: str, storage: Mapping[str, str]) -> Checkpoint:
 def make_place_below(
     folder: FolderOfCheckpoints, path: str, storage: Mapping[str, str]
 ) -> CheckpointPlace:
-    """One checkpoint of a folder."""
+    """Return the place of one checkpoint of a folder."""
     parent, _, name = path.rpartition("/")
     return CheckpointPlace(
         url=f"{folder.url}/{path}",
         name=name,
         reader=Subfolder(folder.reader, path),
-        beside=Subfolder(folder.reader, parent),
+        parent=Subfolder(folder.reader, parent),
         storage=storage,
     )
 
@@ -174,13 +178,13 @@ def _make_place(url: str, reader: Reader, storage: Mapping[str, str]) -> Checkpo
         url=url,
         name=url.rpartition("/")[2],
         reader=reader,
-        beside=open_reader(parent, storage) if parent else None,
+        parent=open_reader(parent, storage) if parent else None,
         storage=storage,
     )
 
 
 def _find_parent(url: str) -> str:
-    """The folder that a location lies in, or nothing for a root or a bucket."""
+    """Return the parent folder of a location; empty for a root or a bucket."""
     parent = url.rpartition("/")[0]
     if urls.is_local(url):
         return parent or "/"
@@ -188,7 +192,7 @@ def _find_parent(url: str) -> str:
 
 
 def _suggest_above(url: str, storage: Mapping[str, str]) -> str:
-    """Where to look when there is nothing at a location: the nearest folder that is there."""
+    """Return a hint for a location without a checkpoint: the nearest folder that exists."""
     parent = _find_owner(url, storage) or _find_parent(url)
     while parent not in ("", "/"):
         inside = open_reader(parent, storage).children("")
@@ -196,12 +200,12 @@ def _suggest_above(url: str, storage: Mapping[str, str]) -> str:
             break
         parent = _find_parent(parent)
     if not parent:
-        return f"check the spelling of `{url}`: nothing is there, nor above it"
-    return f"look at what is above it: {_format_inspect(parent)}"
+        return f"check the spelling of `{url}`: its parent folders do not exist either"
+    return f"inspect the folder above: {_format_inspect(parent)}"
 
 
 def _find_owner(url: str, storage: Mapping[str, str]) -> str:
-    """The checkpoint that a location is a part of, or nothing."""
+    """Return the checkpoint that a location is a part of, or an empty text."""
     place = url
     while (parent := _find_parent(place)) not in ("", place):
         if place.rpartition("/")[2] in recognise.PARTS:
@@ -216,12 +220,12 @@ def _find_owner(url: str, storage: Mapping[str, str]) -> str:
 
 
 def _format_inspect(place: str) -> str:
-    """A command that can be copied, whatever is in the path."""
+    """Return a command that can be copied, whatever characters the path has."""
     return f"`{shlex.join(['holdfast', 'inspect', place])}`"
 
 
 def _get_last_names(url: str) -> str:
-    """The last two names of a location."""
+    """Return the last two names of a location."""
     return "/".join(url.split("/")[-2:])
 
 
@@ -231,41 +235,42 @@ def _make_refusal_error(
     if "directory" in refused.reason:
         folder = _find_owner(url, storage) or location.rstrip("/").rpartition("/")[0] or "."
         return NotACheckpoint(
-            f"expected a checkpoint at `{location}`, found a file",
+            f"`{location}` is a file, not a checkpoint",
             hint=f"name the folder of the checkpoint, as in {_format_inspect(folder)}",
         )
-    said = f"expected to list `{location}`, found: {refused.reason}"
+    message = f"cannot list `{location}`: {refused.reason}"
     if refused.forbidden:
-        return LocationForbidden(said, hint=OTHER_USER)
-    return StorageUnavailable(said, hint=_suggest_above(url, storage))
+        return LocationForbidden(message, hint=OTHER_USER)
+    return StorageUnavailable(message, hint=_suggest_above(url, storage))
 
 
 def _make_nothing_error(
-    location: str, url: str, top: Children, below_it: "SearchResult"
+    location: str, url: str, top: Children, result: "SearchResult"
 ) -> LocationForbidden | NotACheckpoint:
-    """Why a folder gives nothing to look at, though it was searched."""
+    """Return the error for a folder that was searched without finding a checkpoint."""
     alike = recognise.describe_folder(_get_last_names(url), top) or (
-        recognise.RDDS if below_it.has_rdds else ""
+        recognise.RDDS if result.has_rdds else ""
     )
-    forbidden = [one for one in below_it.refused if one.forbidden]
+    message = f"`{location}` is not a checkpoint" + (f": it looks like {alike}" if alike else "")
+    forbidden = [folder for folder in result.refused if folder.forbidden]
     if forbidden:
         return LocationForbidden(
-            f"expected a checkpoint at `{location}`, found {alike or 'none'}, and folders below it"
-            f" that this user may not list: {_format_first(forbidden)} ({forbidden[0].reason})",
+            f"{message}; this user may not list folders below it: {_format_first(forbidden)}"
+            f" ({forbidden[0].reason})",
             hint=OTHER_USER,
         )
     hint = "name the `checkpointLocation` of the query, or a folder"
-    left = below_it.unsearched or below_it.refused
-    if not left:
-        said = f"{alike or 'none, nor one below it'} ({_format_names(top)})"
-        hint += " that checkpoints lie in"
-    else:
-        said = f"{alike or 'none'}, and not all of it was searched: {_format_first(left)}"
-        said += f" ({left[0].reason})"
+    left = result.unsearched or result.refused
+    if left:
+        message += f"; not all of it was searched: {_format_first(left)} ({left[0].reason})"
         hint += " nearer to it"
-    if below_it.unsearched and left[0].path != ".":
+    else:
+        below = "" if alike else ", and there is none below it"
+        message += f"{below} ({_format_names(top)})"
+        hint += " that contains checkpoints"
+    if result.unsearched and left[0].path != ".":
         hint += f", as in {_format_inspect(f'{url}/{left[0].path}')}"
-    return NotACheckpoint(f"expected a checkpoint at `{location}`, found {said}", hint=hint)
+    return NotACheckpoint(message, hint=hint)
 
 
 def _format_first(refused: Sequence[Refused]) -> str:

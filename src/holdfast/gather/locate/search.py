@@ -1,11 +1,11 @@
-"""Stage 2: a folder -> the checkpoints below it, and what of it was not searched.
+"""A folder -> the checkpoints below it, and the folders that were not searched.
 
-Level by level, so that what lies near is found first. Later than all else, because they are many
-and seldom hold a checkpoint: `key=value` folders, and of a folder with very many others those after
-the first. Folders behind links come later, too, so that a folder is found under its own name; none
-is searched twice. Not searched at all: the parts of a checkpoint, and the log and the partitions of
-a Delta table, a Hudi table or a file sink's output. An Iceberg table has no log that its folder
-alone would show, so its partitions are only searched last.
+The search goes level by level, so that near checkpoints are found first. Two kinds of folders come
+last, because they are many and seldom contain a checkpoint: `key=value` folders, and the rest of a
+very large folder. Links also come later, so that a folder is found under its own name; no folder is
+searched twice. Not searched at all: the parts of a checkpoint, and the log and the partitions of a
+Delta table, a Hudi table or a file sink's output. The folder of an Iceberg table does not show that
+it is a table, so its partitions are searched last.
 """
 
 import re
@@ -31,7 +31,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The checkpoints below a folder, also those inside of others, and what may hold more."""
+    """The checkpoints below a folder, including nested ones, and folders that may contain more."""
 
     checkpoints: tuple[str, ...]
     refused: tuple[Refused, ...]
@@ -41,7 +41,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A folder to look at; `real` is where it lies unless it is a link."""
+    """A folder to list; `real` is its path if it is not a link."""
 
     path: str
     real: str
@@ -54,29 +54,29 @@ class _Search:
     crowd: int
     near: list[_Candidate] = field(default_factory=list)
     later: list[_Candidate] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
+    visited: set[str] = field(default_factory=set)
     checkpoints: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     has_rdds: bool = False
 
     def next(self, most: int) -> list[_Candidate]:
-        """The folders to look at together."""
+        """Return the folders to list at once."""
         if not self.near:
             self.near, self.later = self.later, []
         level, self.near = self.near[:most], self.near[most:]
         return level
 
-    def look(self, place: _Candidate) -> tuple[_Candidate, Children | Missing | Refused]:
+    def list_folder(self, place: _Candidate) -> tuple[_Candidate, Children | Missing | Refused]:
         return place, self.reader.children(place.path)
 
     def take(self, place: _Candidate, inside: Children | Missing | Refused) -> None:
-        """Keep what a look at a folder has shown."""
+        """Add what a folder contains to the search."""
         match inside:
             case Missing():
                 return
             case Refused():
                 self.refused.append(inside)
-            case Children(real=real) if real in self.seen:
+            case Children(real=real) if real in self.visited:
                 return
             case Children(real=real) if real != place.real:
                 self.later.append(_Candidate(place.path, real))
@@ -84,30 +84,34 @@ class _Search:
                 self._enter(place, inside)
 
     def _enter(self, place: _Candidate, inside: Children) -> None:
-        found = recognise.is_checkpoint(self.reader, place.path, inside, self.above)
-        if found:
+        is_checkpoint = recognise.is_checkpoint(self.reader, place.path, inside, self.above)
+        if is_checkpoint:
             self.checkpoints.append(place.path)
-        self.go_on(place, inside, found=found)
+        self.queue_folders(place, inside, is_checkpoint=is_checkpoint)
 
-    def go_on(self, place: _Candidate, inside: Children, *, found: bool) -> None:
-        """Look at the folders of a folder next; what a checkpoint cannot read, it says itself."""
-        self.seen |= {place.real} if place.real else set()
-        self.refused += () if found else inside.refused
-        near, later = self._sorted(place, inside, recognise.PARTS if found else frozenset())
+    def queue_folders(self, place: _Candidate, inside: Children, *, is_checkpoint: bool) -> None:
+        """Queue the subfolders of a folder.
+
+        Refusals inside a checkpoint are left out: its own report names them.
+        """
+        self.visited |= {place.real} if place.real else set()
+        self.refused += () if is_checkpoint else inside.refused
+        own = recognise.PARTS if is_checkpoint else frozenset[str]()
+        near, later = self._sort(place, inside, own)
         self.near += [_make_candidate(place, name) for name in near]
         self.later += [_make_candidate(place, name) for name in later]
 
-    def _sorted(
+    def _sort(
         self, place: _Candidate, inside: Children, own: frozenset[str]
     ) -> tuple[list[str], list[str]]:
-        """Which folders of a folder are searched soon, and which later."""
+        """Return the subfolders to search soon, and those to search later."""
         skipped = _SKIPPED | own
         if _UUID.fullmatch(place.path) and (rdds := recognise.find_rdds(inside)):
             self.has_rdds = True
             skipped |= rdds
-        names = [one for one in inside.folders if one not in skipped]
-        plain = [one for one in names if not _PARTITION.match(one)]
-        partitions = [one for one in names if _PARTITION.match(one)]
+        names = [name for name in inside.folders if name not in skipped]
+        plain = [name for name in names if not _PARTITION.match(name)]
+        partitions = [name for name in names if _PARTITION.match(name)]
         if recognise.is_table(inside):
             partitions = []
         if len(plain) <= self.crowd:
@@ -117,24 +121,26 @@ class _Search:
 
 
 def find_checkpoints(reader: Reader, top: Children, *, above: str, most: int) -> SearchResult:
-    """The checkpoints below a folder that is none, and what of it was not searched.
+    """Return the checkpoints below a folder that is not one, and what was not searched.
 
-    At most so many folders are listed. `above` names what the folder itself is called.
+    At most `most` folders are listed. `above` is the name of the folder itself.
     """
     from concurrent.futures import ThreadPoolExecutor  # slow to load, seldom used
 
-    # No folder alone takes more than a tenth of the search before the others have had their turn.
+    # No single folder takes more than a tenth of the search before the others had their turn.
     search, left = _Search(reader=reader, above=above, crowd=most // 10), most
-    search.go_on(_Candidate("", top.real), top, found=False)
+    search.queue_folders(_Candidate("", top.real), top, is_checkpoint=False)
     with ThreadPoolExecutor(_TOGETHER) as pool:
         while level := search.next(left):
             left -= len(level)
-            for place, inside in pool.map(search.look, level):
+            for place, inside in pool.map(search.list_folder, level):
                 search.take(place, inside)
     return SearchResult(
         checkpoints=tuple(search.checkpoints),
         refused=tuple(search.refused),
-        unsearched=tuple(_group_unsearched([one.path for one in search.near + search.later], most)),
+        unsearched=tuple(
+            _group_unsearched([place.path for place in search.near + search.later], most)
+        ),
         has_rdds=search.has_rdds,
     )
 
@@ -145,7 +151,7 @@ def _make_candidate(place: _Candidate, name: str) -> _Candidate:
 
 
 def _group_unsearched(unsearched: Sequence[str], most: int) -> Iterator[Refused]:
-    """Folders that were not searched, by what they lie in: as near to them as few names allow."""
+    """Yield the parents of unsearched folders, as deep as possible with few names."""
     deepest = max((path.count("/") for path in unsearched), default=0)
     folders = Counter[str]()
     for depth in range(deepest, -1, -1):
@@ -154,4 +160,6 @@ def _group_unsearched(unsearched: Sequence[str], most: int) -> Iterator[Refused]
             break
     for path, count in folders.items():
         were = f"{words.pluralize(count, 'folder')} below it {'was' if count == 1 else 'were'}"
-        yield Refused(path=path or ".", reason=f"{were} not searched, after {most:,} others")
+        yield Refused(
+            path=path or ".", reason=f"{were} not searched: the limit is {most:,} folders"
+        )

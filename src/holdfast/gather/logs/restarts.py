@@ -1,10 +1,10 @@
-"""Stage 2: entries of the offset log -> signs of restarts that nothing has recorded.
+"""Entries of the offset log -> signs of restarts that nothing recorded.
 
-settings changed   Spark pins the session's settings into every entry, and a session does not
-                   change them while a query runs: the query was started anew in between. No start
-                   changes a number of partitions that is pinned: the state was repartitioned, for
-                   which the query must stand still
-pause              far longer between two batches than usual: a restart, or nothing to read
+settings changed   Spark pins the session's settings in every entry, and a session does not change
+                   them while a query runs: the query was restarted in between. A start does not
+                   change the pinned number of partitions: if that changed, the state was
+                   repartitioned, for which the query must be stopped
+pause              a much longer time between two batches than usual: a restart, or no new data
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,17 +23,17 @@ _SHORTEST_PAUSE_MS = 60_000
 
 
 def find_signs(entries: Mapping[BatchId, OffsetEntry]) -> tuple[Start, ...]:
-    """What the entries that were read show, oldest first."""
+    """Return the signs in the given entries, oldest first."""
     ids = sorted(entries)
     usual = _find_usual_pause([entries[batch].timestamp_ms for batch in ids])
-    found: list[Start] = []
+    signs: list[Start] = []
     for before, batch in pairwise(ids):
         note, sign = _describe_change(entries[before], entries[batch]), RestartSign.SETTINGS_CHANGED
         if not note:
             note, sign = _describe_pause(entries[before], entries[batch], usual), RestartSign.PAUSE
         if note:
-            found.append(_make_start(sign, batch, entries[batch], note))
-    return tuple(found)
+            signs.append(_make_start(sign, batch, entries[batch], note))
+    return tuple(signs)
 
 
 def _find_usual_pause(times: list[int]) -> float:
@@ -42,17 +42,17 @@ def _find_usual_pause(times: list[int]) -> float:
 
 
 def _describe_change(before: OffsetEntry, after: OffsetEntry) -> str:
-    told = list(_list_differences(before.settings, after.settings))
-    if not told:
+    differences = list(_list_differences(before.settings, after.settings))
+    if not differences:
         return ""
     if _is_repartition(before.settings, after.settings):
-        return f"{told[0]}: the query stood still, and its state was repartitioned"
-    more = f" and {len(told) - 1} more" if len(told) > 1 else ""
-    return f"{told[0]}{more}: the query was started anew"
+        return f"{differences[0]}: the query was stopped, and its state was repartitioned"
+    more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+    return f"{differences[0]}{more}: the query was restarted"
 
 
 def _is_repartition(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether the number of partitions is all that differs."""
+    """Return whether only the number of partitions differs."""
     was, now = before.get(pinned.SHUFFLE_PARTITIONS), after.get(pinned.SHUFFLE_PARTITIONS)
     return None not in (was, now) and {**before, pinned.SHUFFLE_PARTITIONS: now} == after
 
@@ -66,18 +66,18 @@ def _list_differences(before: Mapping[str, str], after: Mapping[str, str]) -> It
             yield f"`{key}` is no longer pinned"
         elif old != new:
             pair = f"from `{redact.setting(key, old)}` to `{redact.setting(key, new)}`"
-            yield f"`{key}` went {pair}"
+            yield f"`{key}` changed {pair}"
 
 
 def _describe_pause(before: OffsetEntry, after: OffsetEntry, usual: float) -> str:
     pause = after.timestamp_ms - before.timestamp_ms
     if before.timestamp_ms <= 0 or pause < max(_SHORTEST_PAUSE_MS, usual * _TIMES_LONGER):
         return ""
-    return f"{pause / 1000:,.0f} s after the batch before: a restart, or nothing to read"
+    return f"{pause / 1000:,.0f} s after the previous batch: a restart, or no new data"
 
 
 def _make_start(sign: RestartSign, batch: BatchId, entry: OffsetEntry, note: str) -> Start:
-    unknown = Unknown(reason="the offset log does not tell")
+    unknown = Unknown(reason="the offset log does not contain it")
     return Start(
         sign=sign,
         at_ms=entry.timestamp_ms if entry.timestamp_ms > 0 else unknown,

@@ -1,6 +1,7 @@
-"""Stage 2: the offset log and the commit log -> the batches, from the tail of each log.
+"""The offset log and the commit log -> the batches, and the newest entries of each log.
 
-Ids come from the names, as `listing` has them of one moment; only the newest entries are read.
+The ids come from file names, which `inventory/snapshot.py` lists as of one moment. Only the newest
+entries are read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +20,16 @@ from holdfast.model.offsets import OffsetEntry
 from holdfast.storage import Missing, Piece, Reader, Refused
 
 MOST_BYTES = 16 << 20
-"""A longer entry of a log is not read: it is damage, or nothing that fits into a report."""
+"""A longer log entry is not read: it is damaged, or too large for a report."""
 _MOST_IN_ALL = 128 << 20
 _MOST_PENDING = 1000
-_NO_ROOM = "the entries after it are too long"
-GONE = "went while it was read: a running query has removed it"
+_NO_ROOM = "newer entries are too long to read this one too"
+GONE = "a running query removed it while it was read"
 
 
 @dataclass(slots=True)
 class Entries:
-    """The entries of both logs that were read, by batch."""
+    """The entries that were read from both logs, by batch."""
 
     offsets: dict[BatchId, OffsetEntry] = field(default_factory=dict)
     commits: dict[BatchId, CommitEntry] = field(default_factory=dict)
@@ -37,18 +38,18 @@ class Entries:
 
     @property
     def unreadable(self) -> tuple[UnreadableFile, ...]:
-        """What could not be read."""
+        """The entries that could not be read."""
         return (*self.damaged_offsets.values(), *self.damaged_commits.values())
 
 
 def find_batches(
     tree: CheckpointTree, *, no_commit_log: bool = False, continuous: bool = False
 ) -> Batches:
-    """Which batches the names in the logs tell of."""
+    """Return the batches that the file names in the logs show."""
     planned, committed = tree.offsets.ids, tree.commits.ids
-    hidden = find_unlisted(tree)
+    unlisted = find_unlisted(tree)
     last = committed.last
-    tail = [] if hidden else planned.tail(1 if no_commit_log else _MOST_PENDING)
+    tail = [] if unlisted else planned.tail(1 if no_commit_log else _MOST_PENDING)
     return Batches(
         first=_to_batch(planned.first if planned else committed.first),
         last_planned=_to_batch(planned.last),
@@ -56,70 +57,72 @@ def find_batches(
         pending=tuple(BatchId(number) for number in tail if last is None or number > last),
         offset_spans=tuple(planned),
         commit_spans=tuple(committed),
-        unlisted=hidden,
+        unlisted=unlisted,
         no_commit_log=no_commit_log,
         continuous=continuous,
     )
 
 
 def keeps_no_commits(tree: CheckpointTree, newest: OffsetEntry | None) -> bool:
-    """Whether Spark 2.1 wrote it, which pins no setting and keeps no commit log.
+    """Return whether Spark 2.1 wrote it, which pins no settings and keeps no commit log.
 
-    Continuous mode pins none either, but writes no time.
+    Continuous mode pins no settings either, but writes no time.
     """
-    bare = newest is not None and not newest.settings and newest.timestamp_ms != 0
-    return bare and "commits" not in tree.folders
+    lacks_settings = newest is not None and not newest.settings and newest.timestamp_ms != 0
+    return lacks_settings and "commits" not in tree.folders
 
 
 def are_epochs(offsets: Mapping[BatchId, OffsetEntry]) -> bool:
-    """Whether continuous mode wrote the newest entries: it has one source, no settings, no time.
+    """Return whether continuous mode wrote the newest entries: one source, no settings, no time.
 
-    Two are looked at where there are two: one alone may be a micro-batch's whose line is lost.
+    Two entries are checked if there are two: a single one may be a damaged micro-batch entry.
     """
     newest = [offsets[batch] for batch in sorted(offsets)[-2:]]
-    bare = [one.lacks_settings and len(one.sources) == 1 for one in newest]
-    return bool(bare) and all(bare)
+    return bool(newest) and all(
+        entry.lacks_settings and len(entry.sources) == 1 for entry in newest
+    )
 
 
-def find_complete_batches(tree: CheckpointTree, found: Entries) -> tuple[Span, ...] | Unknown:
-    """The batches that are done and have their entry in each log, unless one is damaged.
+def find_complete_batches(tree: CheckpointTree, entries: Entries) -> tuple[Span, ...] | Unknown:
+    """Return the finished batches that have an undamaged entry in each log.
 
-    Without both, a query cannot be taken back to a batch, and Spark reads no state of it.
+    Without both entries, a query cannot be rewound to a batch, and Spark reads no state of it.
     """
     for log in find_unlisted(tree):
         return Unknown(reason=log.description)
     planned = tuple(tree.offsets.ids)
-    if keeps_no_commits(tree, found.offsets.get(max(found.offsets, default=BatchId(0)))):
+    newest = max(entries.offsets, default=BatchId(0))
+    if keeps_no_commits(tree, entries.offsets.get(newest)):
         return spans.subtract(
-            planned, [Span(first=one, last=one) for one in tree.offsets.ids.tail(1)]
+            planned, [Span(first=batch, last=batch) for batch in tree.offsets.ids.tail(1)]
         )
     damaged = sorted(
         batch
-        for log in (found.damaged_offsets, found.damaged_commits)
+        for log in (entries.damaged_offsets, entries.damaged_commits)
         for batch, file in log.items()
         if not file.is_unread
     )
     both = spans.intersect([planned, tuple(tree.commits.ids)])
-    return spans.subtract(both, [Span(first=one, last=one) for one in damaged])
+    return spans.subtract(both, [Span(first=batch, last=batch) for batch in damaged])
 
 
 def find_unlisted(tree: CheckpointTree) -> tuple[UnreadableFile, ...]:
-    """The logs whose names cannot be had."""
-    return tuple(one for one in tree.refused if one.path in ("offsets", "commits"))
+    """Return the logs that cannot be listed."""
+    return tuple(file for file in tree.refused if file.path in ("offsets", "commits"))
 
 
 def read(reader: Reader, tree: CheckpointTree) -> Entries:
-    """The newest entries of both logs.
+    """Return the newest entries of both logs.
 
-    A running query removes its oldest entries: one that went, below one that is there, is none that
-    cannot be read. Nor is any where the query is too fast for a look: its logs count as unlisted.
+    A running query removes its oldest entries. An entry that disappears is not unreadable if a
+    newer entry exists, or if the query is too fast to be read and its logs count as unlisted.
     """
     newest = [log.ids.tail(RECENT + 1) for log in (tree.offsets, tree.commits)]
-    found = read_entries(reader, *newest)
+    entries = read_entries(reader, *newest)
     too_fast = bool(find_unlisted(tree))
-    _forget_removed(found.damaged_offsets, found.offsets, all_of_them=too_fast)
-    _forget_removed(found.damaged_commits, found.commits, all_of_them=too_fast)
-    return found
+    _forget_removed(entries.damaged_offsets, entries.offsets, all_of_them=too_fast)
+    _forget_removed(entries.damaged_commits, entries.commits, all_of_them=too_fast)
+    return entries
 
 
 def _forget_removed(
@@ -132,12 +135,12 @@ def _forget_removed(
 
 
 def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int]) -> Entries:
-    """The entries of some batches; the newest come first, and older ones only while there is room.
+    """Return the entries of some batches, the newest first, until the memory limit is reached.
 
-    What went in between is looked for once more: a file that is replaced by a rename is away for
-    a moment on some storage.
+    Missing entries are read a second time: on some storage, a file that is replaced by a rename is
+    missing for a moment.
     """
-    found = Entries()
+    entries = Entries()
     pieces = [Piece(path=f"offsets/{n}", most=MOST_BYTES) for n in reversed(offsets)]
     pieces += [Piece(path=f"commits/{n}", most=MOST_BYTES) for n in reversed(commits)]
     room = _MOST_IN_ALL
@@ -148,29 +151,29 @@ def read_entries(reader: Reader, offsets: Sequence[int], commits: Sequence[int])
             continue
         room -= len(data) if isinstance(data, bytes) else 0
         full = Refused(path=piece.path, reason=_NO_ROOM, too_long=True)
-        _add_entry(found, piece, data if room > 0 else full)
+        _add_entry(entries, piece, data if room > 0 else full)
     for piece, data in reader.read(again):
-        _add_entry(found, piece, data)
-    return found
+        _add_entry(entries, piece, data)
+    return entries
 
 
-def _add_entry(found: Entries, piece: Piece, data: bytes | Missing | Refused) -> None:
+def _add_entry(entries: Entries, piece: Piece, data: bytes | Missing | Refused) -> None:
     folder, _, name = piece.path.partition("/")
     batch = BatchId(int(name))
-    said: OffsetEntry | CommitEntry | Unreadable | Missing = (
+    decoded: OffsetEntry | CommitEntry | Unreadable | Missing = (
         decode_file(data, offset_log.decode)
         if folder == "offsets"
         else decode_file(data, commit_log.decode)
     )
-    match said:
+    match decoded:
         case OffsetEntry():
-            found.offsets[batch] = said
+            entries.offsets[batch] = decoded
         case CommitEntry():
-            found.commits[batch] = said
+            entries.commits[batch] = decoded
         case Unreadable() | Missing():
-            damaged = found.damaged_offsets if folder == "offsets" else found.damaged_commits
-            why = Unreadable(reason=GONE) if isinstance(said, Missing) else said
-            damaged[batch] = make_unreadable(piece.path, why)
+            damaged = entries.damaged_offsets if folder == "offsets" else entries.damaged_commits
+            problem = Unreadable(reason=GONE) if isinstance(decoded, Missing) else decoded
+            damaged[batch] = make_unreadable(piece.path, problem)
 
 
 def _to_batch(number: int | None) -> BatchId | None:

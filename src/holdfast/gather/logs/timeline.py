@@ -1,4 +1,4 @@
-"""Stage 2: the newest entries of both logs -> one line a batch."""
+"""The newest entries of both logs -> one row per batch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,15 +15,17 @@ from holdfast.model.offsets import OffsetEntry
 _NO_TIME = Unknown(reason="the offset entry has no time")
 _NO_OFFSETS = Unknown(reason="the offset entry cannot be read")
 _NOT_COMMITTED = Unknown(reason="not committed")
-_COPIED = Unknown(reason="the files of the commits are younger than the batches after them")
-_COPIED_ENTRY = Unknown(reason="its offset entry was written long after its time, as a copy is")
+_COPIED = Unknown(
+    reason="the commit files are newer than the batches after them, so they were copied"
+)
+_COPIED_ENTRY = Unknown(reason="its offset entry was written long after its time, so it was copied")
 _SLACK_MS = 5_000
 _LONGEST_PLANNING_MS = 60_000
-_NOT_COUNTED = Unknown(reason="the offsets of its sources do not count alike")
-_NOT_RECORDED = Unknown(reason="no run record or event log tells")
+_NOT_COUNTED = Unknown(reason="the offsets of its sources count in different units")
+_NOT_RECORDED = Unknown(reason="no run record or event log contains it")
 _COUNTED_BATCHES = 32
-_NOT_LOOKED_AT = Unknown(reason=f"only the newest {_COUNTED_BATCHES} batches are counted")
-_NO_BEFORE = Unknown(reason="the entry before it was not read")
+_NOT_AMONG_NEWEST = Unknown(reason=f"only the newest {_COUNTED_BATCHES} batches are counted")
+_NO_PREVIOUS = Unknown(reason="the entry before it was not read")
 
 
 def build(
@@ -33,7 +35,7 @@ def build(
     sources: Sequence[SourceEvidence],
     batches: Batches,
 ) -> tuple[TimelineBatch, ...]:
-    """The batches whose entries were read, oldest first; `sources` as the newest one has them."""
+    """Return the batches that were read, oldest first; `sources` are those of the newest."""
     ids = sorted({*entries.offsets, *entries.damaged_offsets})
     times = _find_commit_times(tree, entries)
     counted = _count_records(tree, entries, ids[-_COUNTED_BATCHES:], sources)
@@ -43,8 +45,8 @@ def build(
             planned_ms=_find_planned_time(entries.offsets.get(batch)),
             committed_ms=times.get(batch, _NOT_COMMITTED),
             rows=rows.get(batch, _NOT_RECORDED),
-            records=counted.get(batch, (_NOT_LOOKED_AT, ""))[0],
-            unit=counted.get(batch, (_NOT_LOOKED_AT, ""))[1],
+            records=counted.get(batch, (_NOT_AMONG_NEWEST, ""))[0],
+            unit=counted.get(batch, (_NOT_AMONG_NEWEST, ""))[1],
             watermark_ms=entries.offsets[batch].watermark_ms
             if batch in entries.offsets
             else _NO_OFFSETS,
@@ -55,11 +57,11 @@ def build(
 
 
 def _find_commit_times(tree: CheckpointTree, entries: Entries) -> Mapping[BatchId, int | Unknown]:
-    """When commits were written, by the times of their files, unless these cannot be right.
+    """Return when commits were written, by the times of their files, if these can be right.
 
-    Spark plans a batch after it has committed the one before, and writes an offset entry as soon
-    as it has planned it. Where files are younger than that, they were copied, and their times
-    tell when.
+    Spark plans a batch after it has committed the previous one, and writes the offset entry as soon
+    as the batch is planned. If a file is newer than that, it was copied, and its time is the time
+    of the copy.
     """
     times: dict[BatchId, int | Unknown] = {}
     for number, at in tree.commits.modified_ms.items():
@@ -81,15 +83,14 @@ def _find_planned_time(entry: OffsetEntry | None) -> int | Unknown:
 
 
 def find_standing(batch: BatchId, entries: Entries, batches: Batches) -> BatchStatus:
-    """How a planned batch stands."""
+    """Return the status of a planned batch."""
     if batch in entries.damaged_offsets:
         return BatchStatus.OFFSETS_UNREADABLE
     if batch in entries.damaged_commits or batches.unlisted_log("commits"):
         return BatchStatus.COMMIT_UNREADABLE
     if batches.no_commit_log:
         return BatchStatus.NO if batch in batches.pending else BatchStatus.UNLOGGED
-    held = spans_contain(batches.commit_spans, batch)
-    if held:
+    if spans_contain(batches.commit_spans, batch):
         return BatchStatus.YES
     last = batches.last_committed
     return BatchStatus.MISSING if last is not None and batch < last else BatchStatus.NO
@@ -104,21 +105,21 @@ def _count_records(
     ids: Sequence[BatchId],
     sources: Sequence[SourceEvidence],
 ) -> dict[BatchId, _Count]:
-    """How far each batch went, over all of its sources, if these count in the same unit."""
-    found: dict[BatchId, _Count] = {}
-    told = {one.name: one.described for one in sources}
-    began = {one.name: one.began for one in sources}
-    again = {one.name for one in sources if one.same_as is not None}
+    """Return how much each batch consumed from all its sources, if they share a unit."""
+    counts: dict[BatchId, _Count] = {}
+    descriptions = {source.name: source.described for source in sources}
+    began = {source.name: source.began for source in sources}
+    repeated = {source.name for source in sources if source.same_as is not None}
     before: Mapping[str, Json] | None = {} if ids[:1] == [0] == [tree.offsets.ids.first] else None
     for batch in ids:
         entry = entries.offsets.get(batch)
         if entry is None:
-            found[batch], before = (_NO_OFFSETS, ""), None
+            counts[batch], before = (_NO_OFFSETS, ""), None
             continue
-        if any(kinesis.logs_beginnings(one.offset) for one in entry.sources):
-            found[batch], before = (kinesis.NOT_LOGGED, ""), None
+        if any(kinesis.logs_beginnings(source.offset) for source in entry.sources):
+            counts[batch], before = (kinesis.NOT_LOGGED, ""), None
             continue
-        ends = {one.source: one.offset for one in entry.sources if one.source not in again}
+        ends = {s.source: s.offset for s in entry.sources if s.source not in repeated}
         ranges = {
             name: (
                 source_offset.find_start((before or {}).get(name), began.get(name)),
@@ -126,15 +127,18 @@ def _count_records(
             )
             for name, end in ends.items()
         }
-        found[batch] = (_NO_BEFORE, "") if before is None else _sum_records(ranges, told)
+        counts[batch] = (_NO_PREVIOUS, "") if before is None else _sum_records(ranges, descriptions)
         before = ends
-    return found
+    return counts
 
 
-def _sum_records(ranges: Mapping[str, tuple[Json, Json]], told: Mapping[str, str]) -> _Count:
+def _sum_records(
+    ranges: Mapping[str, tuple[Json, Json]], descriptions: Mapping[str, str]
+) -> _Count:
     total, units = 0, set()
     for name, offsets in ranges.items():
-        start, end = (source_offset.decode(one, described=told.get(name, "")) for one in offsets)
+        described = descriptions.get(name, "")
+        start, end = (source_offset.decode(offset, described=described) for offset in offsets)
         consumed = source_offset.compute_consumed(start, end)
         if isinstance(consumed.total, Unknown):
             return _NOT_COUNTED, ""

@@ -1,10 +1,10 @@
-"""Stage 2: the folders `sources/<i>` -> the logs of file sources, as far as a start reads them.
+"""The folders `sources/<i>` -> the logs of file sources, as far as a start reads them.
 
 sources/0/9.compact    every file up to log offset 9
 sources/0/10           the files of log offset 10
 
-A file source reads, when it is made, the last compacted entry and every entry after it. What lies
-below is never read again.
+When a file source starts, it reads the last compacted entry and every entry after it. It never
+reads the entries before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 _MOST_ENTRY = 16 << 20
 _MOST_TAIL = 256 << 10
 _MOST_READ = 64
-_MOST_TOLD = 100
+_MOST_LISTED = 100
 
 
 def read(
     reader: Reader, tree: CheckpointTree, sources: Sequence[SourceEvidence]
 ) -> dict[str, SourceLog]:
-    """The log in each folder of a source."""
-    offsets = {one.folder: one.raw for one in sources if isinstance(one.folder, str)}
+    """Return the log in each source folder."""
+    offsets = {source.folder: source.raw for source in sources if isinstance(source.folder, str)}
     return {
         name: _read_log(reader, name, source, _is_file_source(offsets.get(name)))
         for name, source in tree.sources.items()
@@ -46,24 +46,24 @@ def read(
 
 
 def find_leftover_checksums(tree: CheckpointTree) -> tuple[str, ...]:
-    """Entries of logs that are gone while their hidden checksum is still there."""
+    """Return log entries that are gone although their hidden checksum still exists."""
     logs: dict[str, tuple[Spans, ...]] = {
         "offsets/": (tree.offsets.ids,),
         "commits/": (tree.commits.ids,),
     }
     for name, source in tree.sources.items():
         logs[f"sources/{name}/"] = (source.entries, source.compacts)
-    gone = tree.metadata_checksum and FileKind.METADATA not in tree.amounts
-    found = ["metadata"] if gone else []
+    is_gone = tree.metadata_checksum and FileKind.METADATA not in tree.amounts
+    leftover = ["metadata"] if is_gone else []
     for prefix, checksums in tree.checksums.items():
         ids = logs.get(prefix, (checksums,))
-        newest = checksums.tail(_MOST_TOLD)
-        found += [f"{prefix}{n}" for n in newest if not any(n in one for one in ids)]
-    return tuple(found)
+        newest = checksums.tail(_MOST_LISTED)
+        leftover += [f"{prefix}{n}" for n in newest if not any(n in spans for spans in ids)]
+    return tuple(leftover)
 
 
 def _is_file_source(offset: object) -> bool | None:
-    """Whether a source is known to be one of files; unknown where it has no offset, or a number."""
+    """Return whether a source is a file source; None if it has no offset, or only a number."""
     if offset is None or isinstance(offset, int):
         return None
     return isinstance(offset, dict) and "logOffset" in offset
@@ -81,17 +81,17 @@ def _read_log(reader: Reader, name: str, source: SourceFolder, known: bool | Non
     read = 0
     for piece, data in _read_pieces(reader, pieces if known is not False else []):
         whole = not (piece.last and isinstance(data, bytes) and len(data) >= piece.most)
-        said = decode_file(data, partial(file_source_log.decode, whole=whole))
+        decoded = decode_file(data, partial(file_source_log.decode, whole=whole))
         if not whole and isinstance(data, bytes) and b"\n" not in data:
-            said = Unreadable(reason=f"no line ends in its last {piece.most:,} bytes")
-        if isinstance(said, Unreadable):
-            damaged.append(make_unreadable(piece.path, said))
-        elif not isinstance(said, Missing):
-            read += len(said)
+            decoded = Unreadable(reason=f"no line ends in its last {piece.most:,} bytes")
+        if isinstance(decoded, Unreadable):
+            damaged.append(make_unreadable(piece.path, decoded))
+        elif not isinstance(decoded, Missing):
+            read += len(decoded)
             partly_read += [] if whole else [piece.path]
     folder_kind = SourceFolderKind.FILES if read else _find_content(reader, name, source)
     if folder_kind in (SourceFolderKind.KAFKA, SourceFolderKind.RATE):
-        # What another source keeps is no damaged log of files.
+        # The file of a different source is not a damaged log of files.
         known, damaged = False, []
     return SourceLog(
         is_file_log=known if known is not None else bool(read or last is not None),
@@ -104,7 +104,7 @@ def _read_log(reader: Reader, name: str, source: SourceFolder, known: bool | Non
 
 
 def _find_content(reader: Reader, name: str, source: SourceFolder) -> SourceFolderKind:
-    """Read one entry: a log of files, the first offsets of Kafka, or the start time of rate."""
+    """Return what one entry contains: files, Kafka's first offsets, or the start time of rate."""
     newest = source.entries.last
     if newest is None:
         return SourceFolderKind.FILES if source.compacts else SourceFolderKind.UNKNOWN
@@ -112,25 +112,25 @@ def _find_content(reader: Reader, name: str, source: SourceFolder) -> SourceFold
         listed = decode_file(data, file_source_log.decode)
         if isinstance(listed, tuple) and listed:
             return SourceFolderKind.FILES
-        began = decode_file(data, source_start.decode) if newest == 0 else None
-        if isinstance(began, SourceStart):
-            return _classify_start(began.offset)
+        start = decode_file(data, source_start.decode) if newest == 0 else None
+        if isinstance(start, SourceStart):
+            return _classify_start(start.offset)
     return SourceFolderKind.UNKNOWN
 
 
 def _classify_start(offset: Json) -> SourceFolderKind:
     if isinstance(offset, int) and not isinstance(offset, bool):
         return SourceFolderKind.RATE
-    found = source_offset.decode(offset)
-    return SourceFolderKind.KAFKA if isinstance(found, KafkaOffset) else SourceFolderKind.UNKNOWN
+    decoded = source_offset.decode(offset)
+    return SourceFolderKind.KAFKA if isinstance(decoded, KafkaOffset) else SourceFolderKind.UNKNOWN
 
 
 def _read_pieces(reader: Reader, pieces: Sequence[Piece]) -> Iterator[ReadResult]:
-    """The pieces; of an entry that is too long, as one of a hundred thousand files, its end."""
-    long: list[Piece] = []
+    """Yield the pieces; only the end of an entry that is too long, as with 100,000 files."""
+    too_long: list[Piece] = []
     for piece, data in reader.read(pieces):
         if isinstance(data, Refused) and data.too_long:
-            long.append(Piece(path=piece.path, most=_MOST_TAIL, last=True))
+            too_long.append(Piece(path=piece.path, most=_MOST_TAIL, last=True))
         else:
             yield piece, data
-    yield from reader.read(long)
+    yield from reader.read(too_long)

@@ -1,7 +1,8 @@
-"""Stage 2: the sources of a query -> where they stand, where they began, what they gave.
+"""The sources of a query -> their positions, their first offsets, and what a batch read.
 
-The offset log says where each source stands. A folder below `sources` is private to the source:
-Kafka keeps there where it began, a file source its log of files. Which one, `leaves.py` tells.
+The offset log has the position of each source. A folder below `sources` is private to a source:
+Kafka keeps its first offsets there, a file source its log of files. `offset_lines.py` finds the
+folder of a source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,43 +38,43 @@ def read(
     before: PlannedEntry | None,
     planned: PlannedEntry,
     leaves: Mapping[str, Leaf],
-    bounds: taken_files.ReadBounds = taken_files.LOOK,
+    bounds: taken_files.ReadBounds = taken_files.NEWEST,
 ) -> tuple[tuple[SourceEvidence, ...], tuple[UnreadableFile, ...]]:
-    """Every source of a batch, with what lies between the batch before and this one."""
+    """Return every source of a batch, with what lies between the previous batch and this one."""
     earlier = _index_by_name(before[1].sources) if before else {}
-    found: list[SourceEvidence] = []
+    evidence: list[SourceEvidence] = []
     unreadable: list[UnreadableFile] = []
     began, logs = _read_starts(reader, tree, planned[1].sources, leaves, unreadable)
     for source in planned[1].sources:
         leaf = leaves[source.source]
-        told = leaf.described
+        description = leaf.description
         if kinesis.logs_beginnings(source.offset):
-            found.append(_read_kinesis(reader, source, before, planned, leaf))
+            evidence.append(_read_kinesis(reader, source, before, planned, leaf))
             continue
-        # Of the sources that count in bare numbers only the rate source keeps when it began, and
-        # only the file source a log.
-        kept = "filestreamsource" if source.source in logs else ""
-        named = told or ("rate" if isinstance(began.get(source.source), int) else kept)
-        end = source_offset.decode(source.offset, described=named)
+        # Among the sources whose offsets are bare numbers, only the rate source keeps its start
+        # time, and only the file source keeps a log.
+        by_log = "filestreamsource" if source.source in logs else ""
+        kind = description or ("rate" if isinstance(began.get(source.source), int) else by_log)
+        end = source_offset.decode(source.offset, described=kind)
         start = (
-            Unknown(reason=f"the entry before batch {planned[0]} is not there, or cannot be read")
+            Unknown(reason=f"the entry before batch {planned[0]} is missing or cannot be read")
             if before is None and planned[0] > 0
-            else _find_start(earlier.get(source.source), began.get(source.source), named)
+            else _find_start(earlier.get(source.source), began.get(source.source), kind)
         )
         consumed = source_offset.compute_consumed(start, end)
         folder = "" if isinstance(leaf.folder, Unknown) else leaf.folder
         place = (folder, tree.sources.get(folder))
         taken = taken_files.read(reader, place, _find_log_offsets(start, end), bounds, unreadable)
-        private = [f"sources/{folder}/0"] if source.source in began or kept else []
-        read_from = [f"offsets/{one[0]}" for one in (before, planned) if one]
-        found.append(
+        private = [f"sources/{folder}/0"] if source.source in began or by_log else []
+        read_from = [f"offsets/{entry[0]}" for entry in (before, planned) if entry]
+        evidence.append(
             SourceEvidence(
                 name=source.source,
                 batch=planned[0],
                 after=before[0] if before else None,
                 kind=consumed.source,
                 other_kinds=_find_other_kinds(end, planned[1]),
-                described=told,
+                described=description,
                 offset=end,
                 raw=source.offset,
                 began=began.get(source.source),
@@ -87,7 +88,7 @@ def read(
                 read_from=tuple(dict.fromkeys((*read_from, *private, *taken.read_from))),
             )
         )
-    return tuple(found), tuple(unreadable)
+    return tuple(evidence), tuple(unreadable)
 
 
 def _read_kinesis(
@@ -97,31 +98,31 @@ def _read_kinesis(
     planned: PlannedEntry,
     leaf: Leaf,
 ) -> SourceEvidence:
-    """A source whose entry says where its batch began; the rest is in files of its own."""
+    """Return a source whose entry has the start of its batch; the end is in files of its own."""
     start: Json | Unknown = source.offset
     earlier = _index_by_name(before[1].sources).get(source.source) if before else None
     if before and earlier and before[0] + 1 != planned[0]:
         start = kinesis.read_end(reader, earlier)
-    left = kinesis.read_end(reader, source)
-    # Its own entry tells where it begins, also where the one before it is gone.
+    end = kinesis.read_end(reader, source)
+    # Its own entry has the start, even if the previous entry is gone.
     after = before[0] if before else BatchId(planned[0] - 1) if planned[0] else None
-    consumed = kinesis.find_consumed(start, left, source.offset)
-    ended = () if isinstance(left, Unknown) else kinesis.list_files(source)
+    consumed = kinesis.find_consumed(start, end, source.offset)
+    end_files = () if isinstance(end, Unknown) else kinesis.list_files(source)
     return SourceEvidence(
         name=source.source,
         batch=planned[0],
         after=after,
         kind=consumed.source,
         other_kinds=(),
-        described=leaf.described,
-        offset=source_offset.decode(source.offset, described=leaf.described),
+        described=leaf.description,
+        offset=source_offset.decode(source.offset, described=leaf.description),
         raw=source.offset,
         began=None,
         consumed=consumed,
         files=(),
-        read_from=(f"offsets/{planned[0]}", *ended),
+        read_from=(f"offsets/{planned[0]}", *end_files),
         open_ended=True,
-        left_at=left,
+        left_at=end,
         folder=leaf.folder,
         number=leaf.number,
         same_as=leaf.same_as,
@@ -129,12 +130,12 @@ def _read_kinesis(
 
 
 def _find_other_kinds(offset: Offset, entry: OffsetEntry) -> tuple[str, ...]:
-    """Other sources that would have written the same; Spark 2.1 pins no setting."""
+    """Return other sources that write the same offset; Spark 2.1 pins no settings."""
     if isinstance(offset, NoOffset | OpaqueOffset):
         return ()
-    shared = offset.recognition.basis is Basis.SHARED_SHAPE
-    others = offset.recognition.others if shared else ()
-    return tuple(one for one in others if not (entry.settings and one.endswith(_OF_2_1)))
+    is_shared = offset.recognition.basis is Basis.SHARED_SHAPE
+    others = offset.recognition.others if is_shared else ()
+    return tuple(kind for kind in others if not (entry.settings and kind.endswith(_OF_2_1)))
 
 
 def _index_by_name(sources: Sequence[SourceOffset]) -> Mapping[str, SourceOffset]:
@@ -154,9 +155,9 @@ def _read_starts(
     leaves: Mapping[str, Leaf],
     unreadable: list[UnreadableFile],
 ) -> tuple[dict[str, Json], set[str]]:
-    """Where sources began that keep only that: `sources/<i>/0`, which a file source has too.
+    """Return the first offsets of sources that keep them in `sources/<i>/0`.
 
-    Second, those which have a file source's log there, by whatever offsets they go.
+    Also return the sources that have the log of a file source there, whatever their offsets are.
     """
     paths: dict[str, list[str]] = {}
     for source in sources:
@@ -169,19 +170,19 @@ def _read_starts(
     began: dict[str, Json] = {}
     logs: set[str] = set()
     for piece, data in reader.read([Piece(path=path, most=_MOST_START) for path in paths]):
-        said = decode_file(data, source_start.decode)
+        start = decode_file(data, source_start.decode)
         listed = decode_file(data, file_source_log.decode)
         if isinstance(listed, tuple) and listed:
             logs.update(paths[piece.path])
-        elif isinstance(said, Unreadable):
-            unreadable.append(make_unreadable(piece.path, said))
-        elif not isinstance(said, Missing):
-            began.update(dict.fromkeys(paths[piece.path], said.offset))
+        elif isinstance(start, Unreadable):
+            unreadable.append(make_unreadable(piece.path, start))
+        elif not isinstance(start, Missing):
+            began.update(dict.fromkeys(paths[piece.path], start.offset))
     return began, logs
 
 
 def _find_log_offsets(start: Offset | Unknown, end: Offset) -> range:
-    """The log offsets of a file source between two positions; none where they are not known."""
+    """Return the log offsets of a file source between two positions; empty if they are unknown."""
     if not isinstance(end, FileOffset) or isinstance(start, Unknown):
         return range(0)
     first = start.log_offset + 1 if isinstance(start, FileOffset) else 0

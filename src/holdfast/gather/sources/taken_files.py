@@ -1,11 +1,12 @@
-"""Stage 2: the log of a file source, between two of its offsets -> the files that were taken.
+"""The log of a file source, between two of its offsets -> the files that were read.
 
 sources/0/8            the files of log offset 8
-sources/0/9.compact    every file up to log offset 9, in order: those of 9 stand at its end
+sources/0/9.compact    every file up to log offset 9, in order: those of 9 are at its end
 
-A whole look reads the newest entries, and of a compact one the end. Where one batch is asked for,
-all of its files are: a compact entry is then read from its end on, in steps, until it reaches back
-to the first file that is wanted. What lies beyond the bounds is counted, never left out in silence.
+A report on the whole checkpoint reads the newest entries, and only the end of a compact entry. A
+report on one batch reads all files of the batch: a compact entry is then read backwards from its
+end, in steps, until the first wanted file is reached. Files beyond the bounds are counted, never
+dropped silently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBounds:
-    """How much is read: so many of the newest log offsets, of a compact entry up to these ends."""
+    """How much is read: how many log offsets, files and bytes; `ends` are for compact entries."""
 
     offsets: int
     files: int
@@ -32,7 +33,7 @@ class ReadBounds:
     ends: tuple[int, ...]
 
 
-LOOK = ReadBounds(offsets=20, files=100, entry=16 << 20, ends=(256 << 10,))
+NEWEST = ReadBounds(offsets=20, files=100, entry=16 << 20, ends=(256 << 10,))
 ALL = ReadBounds(
     offsets=10_000, files=100_000, entry=64 << 20, ends=(256 << 10, 16 << 20, 128 << 20)
 )
@@ -40,9 +41,9 @@ ALL = ReadBounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenFiles:
-    """The files in the order of the log; `more` are known besides.
+    """The files in the order of the log; `more` counts further known files.
 
-    `unread` is the number of log offsets of which the files were not read, or not all of them.
+    `unread` is the number of log offsets whose files were not read, or not all of them.
     """
 
     files: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class TakenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CompactEnd:
-    """The end of a compact entry, or all of it; of which log offset on it is complete."""
+    """The end of a compact entry, or all of it; it is complete from log offset `first` on."""
 
     data: bytes
     whole: bool
@@ -62,19 +63,19 @@ class _CompactEnd:
 
 @dataclass(slots=True)
 class _FilesSoFar:
-    """What was read so far of the wanted log offsets, and what was not told in full."""
+    """The files of the wanted log offsets that were read so far, and what could not be read."""
 
     wanted: range
     most: int
     unreadable: list[UnreadableFile]
     files: dict[str, int] = field(default_factory=dict)
     more: int = 0
-    told: set[int] = field(default_factory=set)
+    read_offsets: set[int] = field(default_factory=set)
     compacted: range = range(0)
     read_from: list[str] = field(default_factory=list)
 
     def take(self, entries: Sequence[FileEntry]) -> None:
-        """Take in the files that are wanted."""
+        """Add the wanted files among these."""
         for entry in entries:
             if entry.log_offset not in self.wanted or entry.path in self.files:
                 continue
@@ -84,9 +85,9 @@ class _FilesSoFar:
                 self.more += 1
 
     @property
-    def taken(self) -> TakenFiles:
-        """The same, put in order."""
-        known = sum(number not in self.compacted for number in self.told)
+    def result(self) -> TakenFiles:
+        """The files in order."""
+        known = sum(number not in self.compacted for number in self.read_offsets)
         known += _count_numbers(self.compacted)
         return TakenFiles(
             files=tuple(sorted(self.files, key=self.files.__getitem__)),
@@ -103,27 +104,27 @@ def read(
     bounds: ReadBounds,
     unreadable: list[UnreadableFile],
 ) -> TakenFiles:
-    """The files of some log offsets; `place` is the source's name and what its folder holds."""
+    """Return the files of some log offsets; `place` is the folder's name and its contents."""
     name, log = place
-    found = _FilesSoFar(wanted=wanted, most=bounds.files, unreadable=unreadable)
+    so_far = _FilesSoFar(wanted=wanted, most=bounds.files, unreadable=unreadable)
     if log is None:
-        return found.taken
+        return so_far.result
     window = range(max(wanted.start, wanted.stop - bounds.offsets), wanted.stop)
     entries = _select_within(log.entries, window)
     pieces = [Piece(path=f"sources/{name}/{n}", most=bounds.entry) for n in entries]
     for number, (piece, data) in zip(entries, reader.read(pieces), strict=True):
-        said = decode_file(data, file_source_log.decode)
-        if isinstance(said, Unreadable):
-            # One of a hundred thousand files is counted as not read, and is no damage.
-            unreadable += [] if said.too_long else [make_unreadable(piece.path, said)]
-        elif not isinstance(said, Missing):
-            found.take(said)
-            found.told.add(number)
-            found.read_from.append(piece.path)
+        decoded = decode_file(data, file_source_log.decode)
+        if isinstance(decoded, Unreadable):
+            # An entry of a hundred thousand files counts as not read, not as damaged.
+            unreadable += [] if decoded.too_long else [make_unreadable(piece.path, decoded)]
+        elif not isinstance(decoded, Missing):
+            so_far.take(decoded)
+            so_far.read_offsets.add(number)
+            so_far.read_from.append(piece.path)
     compact = _choose_compact(log.compacts, window, entries)
     if compact is not None:
-        _take_compact(reader, f"sources/{name}/{compact}.compact", compact, found, bounds)
-    return found.taken
+        _take_compact(reader, f"sources/{name}/{compact}.compact", compact, so_far, bounds)
+    return so_far.result
 
 
 def _select_within(ids: Spans, window: range) -> list[int]:
@@ -135,7 +136,7 @@ def _select_within(ids: Spans, window: range) -> list[int]:
 
 
 def _choose_compact(compacts: Spans, window: range, entries: list[int]) -> int | None:
-    """The compact entry that holds what has no entry of its own; the first that holds all of it."""
+    """Return the first compact entry with all log offsets that have no entry of their own."""
     newest = window.stop - 1
     for number in reversed(entries):
         if number != newest:
@@ -151,23 +152,23 @@ def _choose_compact(compacts: Spans, window: range, entries: list[int]) -> int |
 
 
 def _take_compact(
-    reader: Reader, path: str, number: int, found: _FilesSoFar, bounds: ReadBounds
+    reader: Reader, path: str, number: int, so_far: _FilesSoFar, bounds: ReadBounds
 ) -> None:
-    """The files of a compact entry, which is read no further back than is wanted."""
-    end = _read_end(reader, path, found.wanted.start, bounds)
-    said = _take_entries(end, found) if isinstance(end, _CompactEnd) else end
-    if isinstance(said, Unreadable | Refused):
-        found.unreadable.append(make_unreadable(path, said))
+    """Add the files of a compact entry, which is read back only as far as is wanted."""
+    end = _read_end(reader, path, so_far.wanted.start, bounds)
+    problem = _take_entries(end, so_far) if isinstance(end, _CompactEnd) else end
+    if isinstance(problem, Unreadable | Refused):
+        so_far.unreadable.append(make_unreadable(path, problem))
     elif isinstance(end, _CompactEnd) and end.first is not None:
-        first = max(end.first, found.wanted.start)
-        found.compacted = range(first, min(number + 1, found.wanted.stop))
-        found.read_from.append(path)
+        first = max(end.first, so_far.wanted.start)
+        so_far.compacted = range(first, min(number + 1, so_far.wanted.stop))
+        so_far.read_from.append(path)
 
 
 def _read_end(
     reader: Reader, path: str, start: int, bounds: ReadBounds
 ) -> _CompactEnd | Missing | Refused:
-    """As much of the end of an entry as reaches back to a log offset, within the bounds."""
+    """Return the end of an entry, back to a log offset, within the bounds."""
     end = _CompactEnd(data=b"", whole=True, first=None)
     for most in bounds.ends:
         ((_, data),) = reader.read([Piece(path=path, most=most, last=True)])
@@ -177,7 +178,7 @@ def _read_end(
         oldest = next(
             (_parse_log_offset(_get_first_line(lines)) for lines in _split_lines(data)), None
         )
-        # Of the oldest log offset that a cut end shows there may be more files in front of it.
+        # The oldest log offset in a cut end may have more files before the cut.
         first = 0 if whole else None if oldest is None else oldest + 1
         end = _CompactEnd(data=data, whole=whole, first=first)
         if first is not None and first <= start:
@@ -185,23 +186,23 @@ def _read_end(
     return end
 
 
-def _take_entries(end: _CompactEnd, found: _FilesSoFar) -> Unreadable | None:
-    """Take in what an end holds; or why it cannot be read."""
+def _take_entries(end: _CompactEnd, so_far: _FilesSoFar) -> Unreadable | None:
+    """Add the files in an end; return why it cannot be read, if so."""
     head = file_source_log.decode(end.data.partition(b"\n")[0]) if end.whole else ()
     if isinstance(head, Unreadable):
         return head
     for lines in _split_lines(end.data):
-        said = (
-            () if _is_outside(lines, found.wanted) else file_source_log.decode(lines, whole=False)
+        decoded = (
+            () if _is_outside(lines, so_far.wanted) else file_source_log.decode(lines, whole=False)
         )
-        if isinstance(said, Unreadable):
-            return said
-        found.take(said)
+        if isinstance(decoded, Unreadable):
+            return decoded
+        so_far.take(decoded)
     return None
 
 
 def _split_lines(data: bytes) -> Iterator[bytes]:
-    """The lines in portions, each behind a line break: what comes before the first is no line."""
+    """Yield the lines in portions, each after a line break; a cut first line is left out."""
     at = data.find(b"\n")
     while 0 <= at < len(data):
         end = data.find(b"\n", at + _STEP)
@@ -211,11 +212,9 @@ def _split_lines(data: bytes) -> Iterator[bytes]:
 
 
 def _is_outside(lines: bytes, wanted: range) -> bool:
-    """Whether lines that stand in order are all of log offsets that are not wanted."""
-    first, last = (
-        _parse_log_offset(_get_first_line(lines)),
-        _parse_log_offset(lines.rpartition(b"\n")[2]),
-    )
+    """Return whether all these lines, which are sorted, have unwanted log offsets."""
+    first = _parse_log_offset(_get_first_line(lines))
+    last = _parse_log_offset(lines.rpartition(b"\n")[2])
     if first is None or last is None:
         return False
     return max(first, last) < wanted.start or min(first, last) >= wanted.stop
@@ -226,11 +225,11 @@ def _get_first_line(lines: bytes) -> bytes:
 
 
 def _parse_log_offset(line: bytes) -> int | None:
-    """The log offset of a line that can be read."""
-    said = file_source_log.decode(b"\n" + line, whole=False)
-    return said[0].log_offset if not isinstance(said, Unreadable) and said else None
+    """Return the log offset of a line, or None if it cannot be read."""
+    decoded = file_source_log.decode(b"\n" + line, whole=False)
+    return decoded[0].log_offset if not isinstance(decoded, Unreadable) and decoded else None
 
 
 def _count_numbers(numbers: range) -> int:
-    """How many there are; `len` knows no more than 63 bits."""
+    """Return how many numbers there are; `len` fails beyond 63 bits."""
     return max(0, numbers.stop - numbers.start)

@@ -1,7 +1,7 @@
-"""Stage 2: operator metadata, state schemas and snapshots -> what they say of the operators.
+"""Operator metadata, state schemas and snapshots -> what they say about the operators.
 
-Which schemas of version 3 are in use, only metadata tells: a start that was refused may have left
-others, with later numbers.
+Only metadata shows which schemas of version 3 are in use: a start that failed may have left others,
+with higher numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _MOST_SCHEMAS = 256
 
 @dataclass(slots=True)
 class Descriptions(stores.OpenedSnapshots):
-    """What files say of operators, as far as they can be read."""
+    """What files say about operators, as far as they can be read."""
 
     metadata: dict[int, tuple[str, OperatorMetadata]] = field(default_factory=dict)
     schemas: dict[tuple[int, str], tuple[str, StateSchema]] = field(default_factory=dict)
@@ -29,70 +29,72 @@ class Descriptions(stores.OpenedSnapshots):
 
 
 def read(reader: Reader, tree: CheckpointTree, logged: stores.LoggedState) -> Descriptions:
-    """What describes the operators, and the snapshots; metadata before the schemas it names."""
-    described = Descriptions()
-    files = {files.shown(logged.loads): n for n, files in tree.operator_metadata.items()}
+    """Return metadata, schemas and snapshots; metadata is read before the schemas that it names."""
+    descriptions = Descriptions()
+    files = {
+        files.find_for_or_newest(logged.loads): n for n, files in tree.operator_metadata.items()
+    }
     schemas = {path: key for key, (number, path) in tree.schemas.items() if number < 0}
     zips = snapshots.choose_zips(tree.stores, logged)
-    for path, data in _read_files(reader, described, [*files, *schemas, *zips]):
+    for path, data in _read_files(reader, descriptions, [*files, *schemas, *zips]):
         if path in zips:
-            one = zips[path]
-            snapshots.take(described, reader, path, one, tree.stores[one.key], data)
+            snapshot = zips[path]
+            snapshots.take(descriptions, reader, path, snapshot, tree.stores[snapshot.key], data)
         elif path in files:
-            _take_metadata(described, files[path], path, data)
+            _take_metadata(descriptions, files[path], path, data)
         else:
-            _take_schema(described, schemas[path], path, data)
-    in_use = _find_schemas_in_use(tree, described)
-    found = dict(_read_files(reader, described, list(in_use)))
+            _take_schema(descriptions, schemas[path], path, data)
+    in_use = _find_schemas_in_use(tree, descriptions)
+    contents = dict(_read_files(reader, descriptions, list(in_use)))
     for path, key in in_use.items():
-        if path in found:
-            _take_schema(described, key, path, found[path])
-        elif path not in described.unreadable:
-            described.lost.append(path)
-    return described
+        if path in contents:
+            _take_schema(descriptions, key, path, contents[path])
+        elif path not in descriptions.unreadable:
+            descriptions.lost.append(path)
+    return descriptions
 
 
 def _read_files(
-    reader: Reader, described: Descriptions, paths: Sequence[str]
+    reader: Reader, descriptions: Descriptions, paths: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The files that are there and can be read."""
+    """Yield the files that exist and can be read."""
     for piece, data in reader.read([Piece(path=path, most=_MOST_BYTES) for path in paths]):
         if isinstance(data, Refused):
-            described.unreadable[piece.path] = make_unreadable(piece.path, data)
+            descriptions.unreadable[piece.path] = make_unreadable(piece.path, data)
         elif not isinstance(data, Missing):
             yield piece.path, data
 
 
 def _find_schemas_in_use(
-    tree: CheckpointTree, described: Descriptions
+    tree: CheckpointTree, descriptions: Descriptions
 ) -> dict[str, tuple[int, str]]:
-    """The schemas of version 3 that metadata names, by their paths here; else the newest.
+    """Return the schemas of version 3 that metadata names, by their paths here; else the newest.
 
-    Of several the last is the schema of today, the others those of rows that were not written anew.
+    If there are several, the last one is current; older rows still have the others.
     """
     in_use: dict[str, tuple[int, str]] = {}
-    for operator, (_, metadata) in described.metadata.items():
+    for operator, (_, metadata) in descriptions.metadata.items():
         for store in metadata.stores:
             for path in store.schema_paths[-_MOST_SCHEMAS:]:
                 _, inside, name = path.rpartition(f"/state/{operator}/_stateSchema/")
                 if inside:
                     in_use[f"{inside[1:]}{name}"] = (operator, store.name)
-    told = {operator for operator, _ in in_use.values()}
+    named = {operator for operator, _ in in_use.values()}
     newest = {path: key for key, (number, path) in tree.schemas.items() if number >= 0}
-    return {**in_use, **{path: key for path, key in newest.items() if key[0] not in told}}
+    return {**in_use, **{path: key for path, key in newest.items() if key[0] not in named}}
 
 
-def _take_metadata(described: Descriptions, operator: int, path: str, data: bytes) -> None:
+def _take_metadata(descriptions: Descriptions, operator: int, path: str, data: bytes) -> None:
     decoded = operator_metadata.decode(data)
     if isinstance(decoded, Unreadable):
-        described.unreadable[path] = UnreadableFile(path=path, reason=decoded.reason)
+        descriptions.unreadable[path] = UnreadableFile(path=path, reason=decoded.reason)
     else:
-        described.metadata[operator] = (path, decoded)
+        descriptions.metadata[operator] = (path, decoded)
 
 
-def _take_schema(described: Descriptions, key: tuple[int, str], path: str, data: bytes) -> None:
+def _take_schema(descriptions: Descriptions, key: tuple[int, str], path: str, data: bytes) -> None:
     decoded = state_schema.decode(data)
     if isinstance(decoded, Unreadable):
-        described.unreadable[path] = UnreadableFile(path=path, reason=decoded.reason)
+        descriptions.unreadable[path] = UnreadableFile(path=path, reason=decoded.reason)
     else:
-        described.schemas[key] = (path, decoded)
+        descriptions.schemas[key] = (path, decoded)

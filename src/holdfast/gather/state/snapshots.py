@@ -1,8 +1,9 @@
-"""Stage 2: the zips of RocksDB -> how many rows they hold, and whether they can be loaded.
+"""RocksDB snapshots, which are zips -> their row counts, and whether they can be loaded.
 
-A zip names the files that belong to its version, with their sizes. Spark copies all of them, and
-compares the sizes: a zip is damaged if it cannot be read, or if one of them is not there as named.
-Only some zips are opened, those that a start loads first, then those of earlier batches.
+A zip names the files of its version, with their sizes. Spark copies all of them and compares the
+sizes. So a zip is damaged if it cannot be read, or if one of its files is missing or has a
+different size. Only some zips are opened: first those that a start loads, then those of earlier
+batches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ _LIST_OF_MEMBERS = b"PK\1\2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotZip:
-    """A snapshot of one store to be opened, and whether it is the newest."""
+    """A snapshot of one store that is to be opened, and whether it is the newest."""
 
     key: StoreKey
     version: int
@@ -28,17 +29,17 @@ class SnapshotZip:
 
 
 def choose_zips(
-    found: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
+    files: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
 ) -> dict[str, SnapshotZip]:
-    """The zips to open, by path: those that a start loads, and the newest, which tell rows.
+    """Return the zips to open, by path: those that a start loads, and the newest, for row counts.
 
-    Where there is room, also the others that logged batches rest on. What lies below them Spark
-    removes, the files that a zip names before the zip.
+    If the limit allows, also those that earlier batches in the logs need. Older zips do not matter:
+    Spark removes them, and removes the files of a zip before the zip.
     """
     loaded: dict[str, SnapshotZip] = {}
     ahead: dict[str, SnapshotZip] = {}
-    for key in sorted(found):
-        store = found[key]
+    for key in sorted(files):
+        store = files[key]
         path = stores.find_newest_snapshot(key, store, logged)
         if not path.endswith(".zip"):
             continue
@@ -51,83 +52,84 @@ def choose_zips(
         loaded.update(_list_version_zips(key, store, logged, before) if before is not None else ())
     wanted = {**loaded, **ahead}
     if len(wanted) < stores.MOST_ZIPS:
-        earlier = _find_earlier_zips({one.key for one in wanted.values()}, found, logged)
-        wanted |= {path: one for path, one in earlier.items() if path not in wanted}
+        earlier = _find_earlier_zips({zip_.key for zip_ in wanted.values()}, files, logged)
+        wanted |= {path: zip_ for path, zip_ in earlier.items() if path not in wanted}
     return dict(list(wanted.items())[: stores.MOST_ZIPS])
 
 
 def _list_version_zips(
     key: StoreKey, store: StoreFiles, logged: stores.LoggedState, version: int
 ) -> Iterator[tuple[str, SnapshotZip]]:
-    """The zip of a version; where versions have ids, those that its commit names."""
+    """Yield the zip of a version; if versions have unique ids, those that its commit names."""
     folder = store.newest_snapshots[1][0].rpartition("/")[0]
-    for one in [f"_{one}" for one in logged.ids(key, version)] if store.unique_ids else [""]:
-        yield f"{folder}/{version}{one}.zip", SnapshotZip(key=key, version=version, newest=False)
+    ids = [f"_{unique_id}" for unique_id in logged.ids(key, version)] if store.unique_ids else [""]
+    for suffix in ids:
+        yield f"{folder}/{version}{suffix}.zip", SnapshotZip(key=key, version=version, newest=False)
 
 
 def _find_earlier_zips(
-    keys: Iterable[StoreKey], found: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
+    keys: Iterable[StoreKey], files: Mapping[StoreKey, StoreFiles], logged: stores.LoggedState
 ) -> dict[str, SnapshotZip]:
-    """The zips that batches of the logs begin at, newest first."""
+    """Return the zips that restoring a logged batch starts from, newest first."""
     first = logged.loads
     if not isinstance(logged.batches, Unknown) and logged.batches:
         first = min(first, logged.batches[0].first + 1)
     zipped: list[tuple[str, SnapshotZip]] = []
     for key in keys:
-        store = found[key]
+        store = files[key]
         lowest = store.snapshots.before(first + 1) or first
         for version in store.snapshots.tail(stores.MOST_ZIPS):
             if lowest <= version < store.newest_snapshots[0]:
                 zipped += _list_version_zips(key, store, logged, version)
-    return dict(sorted(zipped, key=lambda one: (-one[1].version, one[0])))
+    return dict(sorted(zipped, key=lambda pair: (-pair[1].version, pair[0])))
 
 
 def take(
     opened: stores.OpenedSnapshots,
     reader: Reader,
     path: str,
-    one: SnapshotZip,
+    snapshot: SnapshotZip,
     store: StoreFiles,
     data: bytes,
 ) -> None:
-    """Take in a zip that was read."""
+    """Add a zip that was read."""
     decoded = rocksdb_zip.decode(data)
     if isinstance(decoded, Unreadable):
         opened.unreadable[path] = UnreadableFile(path=path, reason=decoded.reason)
-        # Spark reads a zip from its front, and stops at the list of its members: to Spark, one
-        # that is cut no earlier than that is whole.
+        # Spark reads a zip from the front and stops at the list of its members: a zip that is
+        # cut later is still whole for Spark.
         if _LIST_OF_MEMBERS not in data:
-            opened.damage(one.key, one.version)
+            opened.damage(snapshot.key, snapshot.version)
         return
-    if one.newest:
-        opened.snapshots[one.key] = decoded
+    if snapshot.newest:
+        opened.snapshots[snapshot.key] = decoded
     problem = _find_problem(reader, path, store, decoded)
     if problem is not None:
         opened.unreadable.setdefault(problem.path, problem)
-        opened.damage(one.key, one.version)
+        opened.damage(snapshot.key, snapshot.version)
 
 
 def _find_problem(
     reader: Reader, path: str, store: StoreFiles, snapshot: RocksDbSnapshot
 ) -> UnreadableFile | None:
-    """The first file of a snapshot that is not there as it names it."""
+    """Return the first file of a snapshot that is missing or has a different size."""
     suspected = _find_mismatch(path, snapshot, store.rocksdb)
     if suspected is None:
         return None
-    # A running query writes these files and then the zip, and the listing may lie in between.
+    # A running query writes these files before the zip, and the listing may have come between.
     again = _list_again(reader, path.rpartition("/")[0])
     return None if again is None else _find_mismatch(path, snapshot, again)
 
 
 def _find_mismatch(path: str, snapshot: RocksDbSnapshot, sizes: FileSizes) -> UnreadableFile | None:
     folder, _, zipped = path.rpartition("/")
-    there = sizes.by_name()
+    known = sizes.by_name()
     for kind, files in (("SSTs", snapshot.sst_files), ("logs", snapshot.log_files)):
         for file in files:
-            size = there.get(hash(file.stored_name))
+            size = known.get(hash(file.stored_name))
             name = f"{kind}/{file.stored_name}"
             if size is None:
-                return UnreadableFile(path=path, reason=f"names `{name}`, which is not there")
+                return UnreadableFile(path=path, reason=f"names `{name}`, which does not exist")
             if size != file.bytes:
                 reason = f"has {size:,} bytes, expected {file.bytes:,}, as `{zipped}` says"
                 return UnreadableFile(path=f"{folder}/{name}", reason=reason)
@@ -135,7 +137,7 @@ def _find_mismatch(path: str, snapshot: RocksDbSnapshot, sizes: FileSizes) -> Un
 
 
 def _list_again(reader: Reader, folder: str) -> FileSizes | None:
-    """The files of RocksDB of one store as they are now; nothing where they cannot be listed."""
+    """Return the current RocksDB files of one store, or None if they cannot be listed."""
     sizes = FileSizes()
     for kind in ("SSTs", "logs"):
         match reader.children(f"{folder}/{kind}"):

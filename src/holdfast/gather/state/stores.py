@@ -1,8 +1,8 @@
-"""Stage 2: the files of state stores -> StoreSeen, as the logs allow them to count.
+"""The files of state stores -> StoreEvidence, with only the files that the logs let count.
 
-A name alone does not make a file part of the state. Where versions have unique ids, only the files
-that the commit of a batch names are its state: a task that was given up leaves others beside them.
-And a repartition to fewer partitions leaves the folders of the others behind.
+A name alone does not make a file part of the state. If versions have unique ids, only the files
+that the commit of a batch names are its state: an abandoned task leaves other files beside them.
+And a repartition to fewer partitions leaves the folders of the other partitions behind.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,11 +26,13 @@ MOST_ZIPS = 64
 _MOST_REPLAYED = 500
 _MOST_PARTITIONS = 100_000
 _NEVER = 1 << 63
-_UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they hold")
-_SNAPSHOT_ONLY = Unknown(reason="only snapshots say how many rows they hold; changes follow it")
+_UNCOUNTED = Unknown(reason="the files of this state store do not say how many rows they have")
+_SNAPSHOT_ONLY = Unknown(
+    reason="only snapshots have a row count, and there are changes after the newest"
+)
 _TOO_MANY = Unknown(reason=f"only {MOST_ZIPS} snapshots are opened to count rows")
 _DAMAGED = Unknown(reason="the newest snapshot cannot be loaded")
-_NOT_TRACKED = Unknown(reason="Spark was told not to count rows")
+_NOT_TRACKED = Unknown(reason="row counting is switched off in Spark")
 
 StoreId = tuple[int, str]
 """A store of one operator: its partition and its name."""
@@ -38,14 +40,13 @@ StoreId = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedState:
-    """What the logs and the runs say of the state.
+    """What the logs and the runs say about the state.
 
-    `rows` are those that the last committed batch told of, by operator, and `operators` the names
-    of the operators that the runs report. `batches` are those that
-    both logs hold. `pinned` are the numbers of partitions that batches were planned with, 0 where
-    nothing tells, each with the first of these batches. `loads` is the version that the next batch
-    loads: its own number. `idle` is a batch without data: Spark plans one only for operators with
-    state, when the watermark has moved.
+    `rows` are those that the last committed batch reported, by operator. `operators` are the names
+    of the operators that the runs report. `batches` are the batches in both logs. `pinned` pairs
+    the first batch that was planned with a number of partitions with that number, or 0 if it is
+    unknown. `loads` is the version that the next batch loads: its own number. `idle` is a batch
+    without data: Spark plans one only for stateful operators, when the watermark has moved.
     """
 
     rows: Mapping[str, int]
@@ -54,7 +55,7 @@ class LoggedState:
     batches: tuple[Span, ...] | Unknown
     last_committed: BatchId | None
     settings: Mapping[str, str]
-    """What the latest offset entry pins."""
+    """The settings that the latest offset entry pins."""
     pinned: tuple[tuple[int, int], ...]
     loads: int
     idle: BatchId | None
@@ -66,9 +67,10 @@ class LoggedState:
         return self.pinned[-1][1]
 
     def ids(self, key: StoreKey, version: int) -> frozenset[str]:
-        """The unique ids of a version in one partition; none where no commit names any.
+        """Return the unique ids of a version in one partition; empty if no commit names any.
 
-        Which store of the partition an id is of is not told, and need not be: no two are the same.
+        A commit does not say which store of the partition an id belongs to, and need not: no two
+        ids are the same.
         """
         operator, partition, _ = key
         entry = self.commits.get(BatchId(version - 1))
@@ -76,11 +78,11 @@ class LoggedState:
         return frozenset(named[partition]) if partition < len(named) else frozenset()
 
 
-def make_logged_state(tree: CheckpointTree, entries: Entries, told: History) -> LoggedState:
-    """What the logs, the entries of them that were read, and the runs say of the state."""
+def make_logged_state(tree: CheckpointTree, entries: Entries, history: History) -> LoggedState:
+    """Return what the logs, their newest entries, and the runs say about the state."""
     batches = tail.find_batches(tree)
     last_planned, last_committed = batches.last_planned, batches.last_committed
-    rows, reported = told.rows_after(last_committed), told.progress_operators
+    rows, reported = history.find_rows_after(last_committed), history.progress_operators
     if reported is not None:
         reported = replace(reported, value=tuple(map(_normalise_name, reported.value)))
     return LoggedState(
@@ -93,12 +95,12 @@ def make_logged_state(tree: CheckpointTree, entries: Entries, told: History) -> 
         pinned=_find_pinned(entries),
         loads=(last_planned or 0) + (last_planned is not None and last_planned == last_committed),
         idle=_find_idle(entries.offsets),
-        plan=told.plan,
+        plan=history.plan,
     )
 
 
 def _normalise_name(reported: str) -> str:
-    """The name of an operator; before 4.0 a session window is the one that reports none."""
+    """Return the name of an operator; before 4.0 only a session window reports no name."""
     return "sessionWindowStateStoreSaveExec" if reported == "defaultName" else reported
 
 
@@ -113,18 +115,21 @@ def _find_idle(offsets: Mapping[BatchId, OffsetEntry]) -> BatchId | None:
 
 
 def _find_pinned(entries: Entries) -> tuple[tuple[int, int], ...]:
-    """Only a repartition changes the number; of batches that were not read it is the next one's."""
-    found: list[tuple[int, int]] = []
+    """Return the pinned numbers; a batch whose entry was not read has the number of the next.
+
+    Only a repartition changes the number.
+    """
+    pinned: list[tuple[int, int]] = []
     for batch, entry in sorted(entries.offsets.items()):
         number = state_partitions.read_planned(entry.settings)
-        if not found or number != found[-1][1]:
-            found.append((batch if found else 0, number))
-    return tuple(found) or ((0, 0),)
+        if not pinned or number != pinned[-1][1]:
+            pinned.append((batch if pinned else 0, number))
+    return tuple(pinned) or ((0, 0),)
 
 
 @dataclass(slots=True)
 class OpenedSnapshots:
-    """The newest snapshots, as far as they were opened, and what could not be read.
+    """The newest snapshots that were opened, and what could not be read.
 
     `damaged` are the versions whose snapshots no Spark can load.
     """
@@ -138,72 +143,73 @@ class OpenedSnapshots:
         self.damaged.setdefault(key, set()).add(version)
 
 
-def find_left_over(found: Mapping[StoreKey, StoreFiles], partitions: int) -> frozenset[int]:
-    """The partitions of one operator that no batch uses any more.
+def find_left_over(files: Mapping[StoreKey, StoreFiles], partitions: int) -> frozenset[int]:
+    """Return the partitions of one operator that batches no longer use.
 
-    They lie beyond the number that is pinned, and the others have gone on without them.
+    They are beyond the pinned number, and the others have newer versions.
     """
     latest: dict[int, int] = {}
-    for (_, partition, _), store in found.items():
+    for (_, partition, _), store in files.items():
         latest[partition] = max(store.latest, latest.get(partition, 0))
     used = max((at for partition, at in latest.items() if partition < partitions), default=0)
     return frozenset(n for n, at in latest.items() if n >= partitions > 0 and at < used)
 
 
 def find_loaded(
-    found: Collection[StoreId], declared: Sequence[StateStoreInfo], pinned: int, *, keyed: bool
+    existing: Collection[StoreId], declared: Sequence[StateStoreInfo], pinned: int, *, keyed: bool
 ) -> frozenset[StoreId]:
-    """The stores of one operator that a batch loads.
+    """Return the stores of one operator that a batch loads.
 
-    They are those that the operator's metadata names; where there is none, as in 3.5, the same ones
-    in every partition. How many partitions there are is what the batch was planned with: the
-    metadata tells it only where nothing is pinned, as a repartition does not write it anew. An
+    The operator's metadata names them; without metadata, as in 3.5, every partition has the same
+    stores. The number of partitions is the one that the batch was planned with. If none is pinned,
+    metadata has it; otherwise metadata may be outdated, as a repartition does not rewrite it. An
     operator without a key has one partition, whatever both say.
     """
-    wanted = {one for one in found if not (keyed and pinned) or one[0] < pinned}
-    named = {one.name: one.partitions for one in declared}
-    for name, told in (named or dict.fromkeys((store for _, store in found), 0)).items():
-        known = pinned or (told if told < _MOST_PARTITIONS else 0)
+    wanted = {store for store in existing if not (keyed and pinned) or store[0] < pinned}
+    named = {store.name: store.partitions for store in declared}
+    for name, partitions in (named or dict.fromkeys((name for _, name in existing), 0)).items():
+        known = pinned or (partitions if partitions < _MOST_PARTITIONS else 0)
         wanted.update((n, name) for n in range(known if keyed else 1))
     return frozenset(wanted)
 
 
 def find_restorable(
-    found: Mapping[StoreId, StoreEvidence],
+    stores: Mapping[StoreId, StoreEvidence],
     declared: Sequence[StateStoreInfo],
     logged: LoggedState,
     *,
     keyed: bool,
 ) -> tuple[Span, ...] | Unknown:
-    """The batches that a query can be taken back to.
+    """Return the batches that a query can be rewound to.
 
-    Every store that the batch has written can be put together as it was then, and both logs hold
-    the batch. A version is a batch id plus one.
+    Every store that the batch wrote can be restored to that version, and both logs have the batch.
+    A version is a batch id plus one.
     """
     if isinstance(logged.batches, Unknown):
         return logged.batches
     batches: list[Span] = []
     ends = (*(first for first, _ in logged.pinned[1:]), _NEVER)
     for (first, pinned), end in zip(logged.pinned, ends, strict=True):
-        wanted = find_loaded(found, declared, pinned, keyed=keyed)
-        held = [found[one].restorable if one in found else () for one in wanted]
-        versions = spans.intersect([(Span(first=first + 1, last=end),), *held]) if held else ()
-        batches += (Span(first=one.first - 1, last=one.last - 1) for one in versions)
+        loaded = find_loaded(stores, declared, pinned, keyed=keyed)
+        restorable = [stores[key].restorable if key in stores else () for key in loaded]
+        range_ = (Span(first=first + 1, last=end),)
+        versions = spans.intersect([range_, *restorable]) if restorable else ()
+        batches += (Span(first=span.first - 1, last=span.last - 1) for span in versions)
     return spans.merge(spans.intersect([batches, logged.batches]))
 
 
 def find_newest_snapshot(key: StoreKey, store: StoreFiles, logged: LoggedState) -> str:
-    """The newest snapshot; of several of one version, the one that its commit names."""
+    """Return the newest snapshot; if a version has several, the one that its commit names."""
     version, paths = store.newest_snapshots
     ids = logged.ids(key, version)
-    named = [path for path in paths if any(f"{version}_{one}." in path for one in ids)]
+    named = [path for path in paths if any(f"{version}_{own_id}." in path for own_id in ids)]
     return max(named or paths, default="")
 
 
 def describe(
     key: StoreKey, store: StoreFiles, logged: LoggedState, opened: OpenedSnapshots
 ) -> StoreEvidence:
-    """One store of one partition."""
+    """Return one store of one partition."""
     path = find_newest_snapshot(key, store, logged)
     snapshot = opened.snapshots.get(key)
     rows: int | Unknown = _UNCOUNTED
@@ -234,27 +240,27 @@ def describe(
 def _find_damaged(
     key: StoreKey, store: StoreFiles, logged: LoggedState, opened: OpenedSnapshots
 ) -> tuple[Span, ...]:
-    """The versions whose snapshots no Spark can load.
+    """Return the versions whose snapshots no Spark can load.
 
-    Of those with ids only one that its commit names counts, or one of which no commit tells.
+    A snapshot with a unique id counts only if its commit names it, or if no commit names any.
     """
     versions = set(opened.damaged.get(key, ()))
-    for version, one in store.empty_ids:
+    for version, unique_id in store.empty_ids:
         named = logged.ids(key, version)
-        if not named or one in named:
+        if not named or unique_id in named:
             versions.add(version)
-    found = [Span(first=version, last=version) for version in versions]
-    return spans.merge(sorted([*store.empty_snapshots, *found], key=lambda span: span.first))
+    damaged = [Span(first=version, last=version) for version in versions]
+    return spans.merge(sorted([*store.empty_snapshots, *damaged], key=lambda span: span.first))
 
 
 def _find_versions(
     key: StoreKey, store: StoreFiles, logged: LoggedState, damaged: Sequence[Span]
 ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The versions that every Spark can put together, and those that only a later one repairs."""
+    """Return the versions that every Spark can restore, and those that only later ones repair."""
     lost = [
         Span(first=version, last=version)
-        for version, there in sorted(store.unique_ids.items())
-        if (named := logged.ids(key, version)) and not named & there
+        for version, existing in sorted(store.unique_ids.items())
+        if (named := logged.ids(key, version)) and not named & existing
     ]
     snapshots = spans.subtract(tuple(store.snapshots), [*lost, *damaged])
     changes = spans.subtract(tuple(store.changes), lost)
@@ -267,14 +273,17 @@ def _find_versions(
 
 
 def _find_spoilt(snapshots: Sequence[Span], damaged: Sequence[Span]) -> Iterator[Span]:
-    """From a damaged snapshot to the next whole one: Spark begins at the newest, damaged or not."""
-    for one in damaged:
-        following = (span.first for span in snapshots if span.first > one.last)
-        yield Span(first=one.first, last=next(following, _NEVER) - 1)
+    """Yield the versions from a damaged snapshot to the next whole one.
+
+    Spark starts at the newest snapshot, damaged or not.
+    """
+    for hole in damaged:
+        following = (span.first for span in snapshots if span.first > hole.last)
+        yield Span(first=hole.first, last=next(following, _NEVER) - 1)
 
 
 def sum_rows(stores: Sequence[StoreEvidence], but: tuple[str, ...]) -> int | Unknown:
-    """The rows of stores together, but of those whose names end so."""
+    """Return the rows of all stores, except those whose names end with one of `but`."""
     rows = 0
     for store in stores:
         if store.store.endswith(but):
@@ -288,7 +297,7 @@ def sum_rows(stores: Sequence[StoreEvidence], but: tuple[str, ...]) -> int | Unk
 def _count_snapshot_rows(
     path: str, snapshot: RocksDbSnapshot | None, opened: OpenedSnapshots
 ) -> int | Unknown:
-    """The rows of a snapshot, or why they are not known."""
+    """Return the rows of a snapshot, or why they are unknown."""
     if snapshot is not None:
         return snapshot.keys if snapshot.keys >= 0 else _NOT_TRACKED
     unreadable = opened.unreadable.get(path)

@@ -1,4 +1,4 @@
-"""Numbers -> SVG that stands in a page: no script, colours from the page's own style sheet."""
+"""Numbers -> SVG inside a page: no script, colours from the style sheet of the page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _LABELS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartBar:
-    """One bar: its height, what stands below it, what a pointer on it shows, and its class."""
+    """One bar: its height, the label below it, its tooltip and its CSS class."""
 
     value: float
     label: str
@@ -20,17 +20,17 @@ class ChartBar:
     style: str = "bar"
 
 
-def draw_bars(shown: Sequence[ChartBar], highest: str, about: str) -> str:
-    """Bars side by side; `highest` names the value of the tallest."""
-    if not shown:
+def draw_bars(bars: Sequence[ChartBar], highest: str, about: str) -> str:
+    """Draw bars side by side; `highest` is the label of the tallest."""
+    if not bars:
         return ""
-    top = max(bar.value for bar in shown) or 1
+    top = max(bar.value for bar in bars) or 1
     plot = _HEIGHT - _TOP - _BOTTOM
-    step = (_WIDTH - _LEFT) / len(shown)
+    step = (_WIDTH - _LEFT) / len(bars)
     width = max(1.0, min(step * 0.78, 46))
     parts = [*_draw_frame(highest, about)]
-    every = max(1, -(-len(shown) // (_LABELS * 2)))
-    for index, bar in enumerate(shown):
+    every = max(1, -(-len(bars) // (_LABELS * 2)))
+    for index, bar in enumerate(bars):
         height = max(1.5, plot * bar.value / top) if bar.value else 0
         x = _LEFT + index * step + (step - width) / 2
         y = _HEIGHT - _BOTTOM - height
@@ -47,7 +47,7 @@ def draw_bars(shown: Sequence[ChartBar], highest: str, about: str) -> str:
 
 
 def _draw_frame(highest: str, about: str) -> Iterator[str]:
-    """The beginning of a chart: its two lines, and the values that they stand for."""
+    """Draw the start of a chart: the axis, the grid line at the top, and their labels."""
     bottom, left = _HEIGHT - _BOTTOM, _LEFT - 8
     yield f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(about)}">'
     yield f'<line class="axis" x1="{_LEFT}" y1="{bottom}" x2="{_WIDTH}" y2="{bottom}"/>'
@@ -56,15 +56,15 @@ def _draw_frame(highest: str, about: str) -> Iterator[str]:
     yield f'<text class="tick" x="{left}" y="{bottom}" text-anchor="end">0</text>'
 
 
-def draw_shares(shown: Sequence[ChartBar], about: str) -> str:
-    """One band, cut into the shares of a whole, with a legend below."""
-    total = sum(bar.value for bar in shown)
+def draw_shares(bars: Sequence[ChartBar], about: str) -> str:
+    """Draw one band that is divided into the shares of a whole, with a legend below."""
+    total = sum(bar.value for bar in bars)
     if not total:
         return ""
     frame = f'<svg class="band" viewBox="0 0 {_WIDTH} 18" role="img" aria-label="{escape(about)}">'
     parts = [frame]
     x = 0.0
-    for index, bar in enumerate(shown):
+    for index, bar in enumerate(bars):
         width = _WIDTH * bar.value / total
         parts.append(
             f'<rect class="share s{index % _COLOURS}" x="{x:.2f}" y="0"'
@@ -74,6 +74,6 @@ def draw_shares(shown: Sequence[ChartBar], about: str) -> str:
         x += width
     legend = "".join(
         f'<li><span class="dot s{index % _COLOURS}"></span>{escape(bar.label)}</li>'
-        for index, bar in enumerate(shown)
+        for index, bar in enumerate(bars)
     )
     return "".join([*parts, f'</svg><ul class="legend">{legend}</ul>'])

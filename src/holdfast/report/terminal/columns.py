@@ -1,28 +1,28 @@
-"""How many columns of a terminal a text takes, and texts filled up to as many.
+"""How many columns of a terminal a text takes, and texts padded to a number of columns.
 
-A letter of East Asia or a face takes two, and a mark that is put on the letter before it none. A
-byte of a file name that is no UTF-8 is written as an escape.
+An East Asian letter or an emoji takes two columns, a combining mark takes none. A byte of a file
+name that is not UTF-8 is printed as an escape.
 """
 
 import unicodedata
 
 _WIDE = frozenset({"W", "F"})
-_NONE = frozenset({"Mn", "Me", "Cf"})
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 _ESCAPE = len(r"\udc80")
 
 
 def measure(text: str) -> int:
-    """The columns that a text takes."""
+    """Return the number of columns that a text takes."""
     return len(text) if text.isascii() else sum(_measure_letter(letter) for letter in text)
 
 
 def align_left(text: str, columns: int) -> str:
-    """The text at the left of so many columns."""
+    """Return the text, padded on the right to this many columns."""
     return text + " " * (columns - measure(text))
 
 
 def align_right(text: str, columns: int) -> str:
-    """The text at the right of so many columns."""
+    """Return the text, padded on the left to this many columns."""
     return " " * (columns - measure(text)) + text
 
 
@@ -30,6 +30,6 @@ def _measure_letter(letter: str) -> int:
     category = unicodedata.category(letter)
     if category == "Cs":
         return _ESCAPE
-    if category in _NONE:
+    if category in _ZERO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(letter) in _WIDE else 1

@@ -1,14 +1,14 @@
-"""Rows of text -> aligned lines, without columns that are empty everywhere, without secrets."""
+"""Rows of text -> aligned lines without secrets and without empty columns."""
 
 from collections.abc import Iterator, Sequence
 
 from holdfast.report import redact
 from holdfast.report.terminal import columns
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
 
 
 def to_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
-    """A head line and one line a row."""
+    """Yield the head and one line per row."""
     if not rows:
         yield (Part("no rows", Style.DIM),)
         return

@@ -1,20 +1,15 @@
-"""Evidence -> lines for people: the verdict first, then the nine facts, then what stands behind.
-
-A line is a row of parts, each with a style; the edge paints them or leaves them plain.
-"""
+"""Evidence -> lines: the verdict first, then the nine facts, then the details behind them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 
-from holdfast.model.evidence import Batches, BatchStatus, Evidence, SourceEvidence, TimelineBatch
-from holdfast.model.fact import Absent, Known, Unknown
+from holdfast.model.evidence import Batches, Evidence, SourceEvidence, TimelineBatch
+from holdfast.model.fact import Known
 from holdfast.model.source_offset import PartitionChange
 from holdfast.model.state import OperatorEvidence
-from holdfast.model.verdict import Level
 from holdfast.report import error_line, redact, rows, verdict, words
 from holdfast.report.terminal import columns
+from holdfast.report.terminal.lines import LEVELS, STATUSES, Line, Part, Style, clean
 
 _RECENT = 12
 _MOST_LINES = 8
@@ -26,57 +21,14 @@ _NUMBER = re.compile(r"[+-]?[\d,]*")
 _LABELS = 22
 
 
-class Style(StrEnum):
-    """How a part of a line is meant."""
-
-    PLAIN = "plain"
-    HEAD = "head"
-    GOOD = "good"
-    CAREFUL = "careful"
-    BAD = "bad"
-    DIM = "dim"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some text of a line."""
-
-    text: str
-    style: Style = Style.PLAIN
-
-
-Line = tuple[Part, ...]
-
-LEVELS = {Level.GOOD: Style.GOOD, Level.CAREFUL: Style.CAREFUL, Level.BAD: Style.BAD}
-STANDINGS = {
-    BatchStatus.YES: Style.GOOD,
-    BatchStatus.UNLOGGED: Style.GOOD,
-    BatchStatus.NO: Style.CAREFUL,
-    BatchStatus.MISSING: Style.CAREFUL,
-    BatchStatus.COMMIT_UNREADABLE: Style.BAD,
-    BatchStatus.OFFSETS_UNREADABLE: Style.BAD,
-}
-
-
 def to_lines(evidence: Evidence) -> Iterator[Line]:
-    """Every line of the report, without secrets."""
+    """Yield every line of the report, without secrets."""
     return clean(_make_lines(evidence))
 
 
-def clean(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines without secrets, and with nothing in them that a terminal would obey."""
-    for line in lines:
-        yield tuple(Part(redact.for_display(part.text), part.style) for part in line)
-
-
-def strip_styles(lines: Iterator[Line]) -> str:
-    """The lines without their styles."""
-    return "\n".join("".join(part.text for part in line).rstrip() for line in lines)
-
-
 def _make_lines(evidence: Evidence) -> Iterator[Line]:
-    found = verdict.judge(evidence)
-    yield (Part(found.text, LEVELS[found.level]),)
+    judged = verdict.judge(evidence)
+    yield (Part(judged.text, LEVELS[judged.level]),)
     if driver := rows.format_driver(evidence):
         yield (Part(driver, Style.CAREFUL),)
     yield ()
@@ -93,12 +45,12 @@ def _make_lines(evidence: Evidence) -> Iterator[Line]:
 
 
 def format_facts(evidence: Evidence) -> Iterator[Line]:
-    """The nine facts, aligned."""
+    """Yield the nine facts, aligned."""
     for row in rows.list_facts(evidence):
         label = Part(f"  {row.name:<{_LABELS}}", Style.HEAD)
         if row.status == "known":
-            where = f"  ({row.note})" if row.note else ""
-            yield (label, Part(row.value), Part(where, Style.DIM))
+            files = f"  ({row.note})" if row.note else ""
+            yield (label, Part(row.value), Part(files, Style.DIM))
         else:
             style = Style.BAD if row.status == "unreadable" else Style.CAREFUL
             yield (label, Part(row.status, style), Part(f"  {row.note}", Style.DIM))
@@ -107,95 +59,94 @@ def format_facts(evidence: Evidence) -> Iterator[Line]:
 
 
 def _format_batches(evidence: Evidence) -> Iterator[Line]:
-    shown = evidence.timeline[-_RECENT:]
-    if not shown:
+    recent = evidence.timeline[-_RECENT:]
+    if not recent:
         return
     yield ()
     batches = evidence.batches
+    planned = words.format_spans(batches.offset_spans)
     yield (
         Part("Batches", Style.HEAD),
-        Part(
-            f"  {words.format_spans(batches.offset_spans)} planned, {_format_commits(batches)}",
-            Style.DIM,
-        ),
+        Part(f"  {planned} planned, {_format_commits(batches)}", Style.DIM),
     )
-    yield from _format_timeline(shown)
+    yield from _format_timeline(recent)
 
 
 def _format_commits(batches: Batches) -> str:
     if batches.no_commit_log:
         return "no commit log"
-    hidden = batches.unlisted_log("commits") is not None
-    return f"{'not known which' if hidden else words.format_spans(batches.commit_spans)} committed"
+    if batches.unlisted_log("commits") is not None:
+        return "commits unknown"
+    return f"{words.format_spans(batches.commit_spans)} committed"
 
 
-def _format_timeline(shown: Sequence[TimelineBatch]) -> Iterator[Line]:
-    heads = ("batch", "planned (UTC)", "standing", "consumed", "took")
+def _format_timeline(batches: Sequence[TimelineBatch]) -> Iterator[Line]:
+    heads = ("batch", "planned (UTC)", "status", "consumed", "duration")
     cells = [
         (
-            str(one.batch),
-            words.format_time(one.planned_ms),
-            one.standing.value,
-            rows.format_amount(*rows.count_consumed(one)),
-            rows.format_duration(one),
+            str(batch.batch),
+            words.format_time(batch.planned_ms),
+            batch.standing.value,
+            rows.format_amount(*rows.count_consumed(batch)),
+            rows.format_duration(batch),
         )
-        for one in shown
+        for batch in batches
     ]
     widths = [max(len(row[column]) for row in (heads, *cells)) for column in range(len(heads))]
-    longest = max(rows.measure_ms(one) or 0 for one in shown)
-    for row, one in zip((heads, *cells), (None, *shown), strict=True):
-        batch, planned, standing, consumed, took = (
+    longest = max(rows.measure_ms(batch) or 0 for batch in batches)
+    for row, batch in zip((heads, *cells), (None, *batches), strict=True):
+        number, planned, status, consumed, duration = (
             f"{cell:<{width}}" if column in _LEFT else f"{cell:>{width}}"
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        style = Style.DIM if one is None else Style.PLAIN
+        style = Style.DIM if batch is None else Style.PLAIN
         yield (
-            Part(f"  {batch}  {planned}  ", style),
-            Part(standing, style if one is None else STANDINGS[one.standing]),
-            Part(f"  {consumed}  {took}  ", style),
-            Part("" if one is None else _draw_bar(rows.measure_ms(one), longest), Style.DIM),
+            Part(f"  {number}  {planned}  ", style),
+            Part(status, style if batch is None else STATUSES[batch.standing]),
+            Part(f"  {consumed}  {duration}  ", style),
+            Part("" if batch is None else _draw_bar(rows.measure_ms(batch), longest), Style.DIM),
         )
 
 
-def _draw_bar(took: int | None, longest: int) -> str:
-    return "" if took is None else "█" * max(1, round(_BAR * took / longest) if longest else 1)
+def _draw_bar(ms: int | None, longest: int) -> str:
+    return "" if ms is None else "█" * max(1, round(_BAR * ms / longest) if longest else 1)
 
 
-def format_source(shown: SourceEvidence, *, every: bool = False) -> Iterator[Line]:
-    """One source, with what lies between the batch before and the one at hand."""
-    most = len(shown.consumed.partitions) + len(shown.files) if every else _MOST_LINES
-    about = f"  {shown.described}" if shown.described else ""
-    yield (Part(f"Source {shown.name}", Style.HEAD), Part(f"  {rows.format_kind(shown)}{about}"))
-    if shown.same_as is not None:
-        yield (Part(f"  {rows.format_same_source(shown)}", Style.DIM),)
-    yield (Part(f"  {rows.format_consumed(shown)}", Style.DIM),)
-    partitions = shown.consumed.partitions
+def format_source(source: SourceEvidence, *, every: bool = False) -> Iterator[Line]:
+    """Yield one source and what its range contains; `every`: all partitions and files of it."""
+    most = len(source.consumed.partitions) + len(source.files) if every else _MOST_LINES
+    about = f"  {source.described}" if source.described else ""
+    yield (Part(f"Source {source.name}", Style.HEAD), Part(f"  {rows.format_kind(source)}{about}"))
+    if source.same_as is not None:
+        yield (Part(f"  {rows.format_same_source(source)}", Style.DIM),)
+    yield (Part(f"  {rows.format_consumed(source)}", Style.DIM),)
+    partitions = source.consumed.partitions
     yield from _format_partitions(rows.pick_partitions(partitions, most))
     if len(partitions) > most:
         more = words.pluralize(len(partitions) - most, "more partition")
         yield (Part(f"  {more}", Style.DIM),)
-    for path in shown.files[:most]:
+    for path in source.files[:most]:
         yield (Part(f"  {path}"),)
-    left_out = rows.format_files_left_out(shown, most)
+    left_out = rows.format_files_left_out(source, most)
     if left_out:
         yield (Part(f"  {left_out}", Style.DIM),)
 
 
-def _format_partitions(shown: Sequence[PartitionChange]) -> Iterator[Line]:
-    # Escapes make a text longer: they have to be there before it is aligned.
-    names = _align([redact.for_display(one.partition) for one in shown])
-    starts = _align([redact.for_display(one.start) or "-" for one in shown])
-    ends = _align([redact.for_display(one.end) or "-" for one in shown])
-    counts = _align([f"{one.count:+,}" if isinstance(one.count, int) else "" for one in shown])
-    for one, name, *cells in zip(shown, names, starts, ends, counts, strict=True):
+def _format_partitions(changes: Sequence[PartitionChange]) -> Iterator[Line]:
+    # Escaping makes a text longer, so it happens before the alignment.
+    names = _align([redact.for_display(change.partition) for change in changes])
+    starts = _align([redact.for_display(change.start) or "-" for change in changes])
+    ends = _align([redact.for_display(change.end) or "-" for change in changes])
+    counts = _align([f"{c.count:+,}" if isinstance(c.count, int) else "" for c in changes])
+    for change, name, *cells in zip(changes, names, starts, ends, counts, strict=True):
         start, end, count = cells
-        went = [part for part in (name, f"{start} → {end}", count) if part]
-        style = Style.BAD if one.change in rows.LOST_GROUND else Style.DIM
-        yield (Part(f"  {'  '.join(went)}"), Part(f"  {one.change.value}", style))
+        parts = [part for part in (name, f"{start} → {end}", count) if part]
+        style = Style.BAD if change.change in rows.LOST_GROUND else Style.DIM
+        yield (Part(f"  {'  '.join(parts)}"), Part(f"  {change.change.value}", style))
 
 
 def _align(cells: Sequence[str]) -> list[str]:
-    """Cells of one width, numbers to the right and texts to the left, unless one is long."""
+    """Return cells of the same width: numbers to the right, texts to the left, long ones as is."""
     width = max((columns.measure(cell) for cell in cells), default=0)
     if width > _WIDEST:
         return list(cells)
@@ -204,13 +155,13 @@ def _align(cells: Sequence[str]) -> list[str]:
     return [columns.align_left(cell, width) for cell in cells]
 
 
-def _format_operator(shown: OperatorEvidence) -> Iterator[Line]:
-    name = shown.name.value if isinstance(shown.name, Known) else "name unknown"
-    yield (Part(f"Operator {shown.operator}", Style.HEAD), Part(f"  {name}"))
-    yield (Part(f"  {rows.format_state(shown)}"),)
-    if behind := rows.format_stores_behind(shown):
+def _format_operator(operator: OperatorEvidence) -> Iterator[Line]:
+    name = operator.name.value if isinstance(operator.name, Known) else "name unknown"
+    yield (Part(f"Operator {operator.operator}", Style.HEAD), Part(f"  {name}"))
+    yield (Part(f"  {rows.format_state(operator)}"),)
+    if behind := rows.format_stores_behind(operator):
         yield (Part(f"  {behind}", Style.CAREFUL),)
-    schema = list(rows.list_schema(shown))
+    schema = list(rows.list_schema(operator))
     for store, family, key, value in schema[:_MOST_SCHEMA]:
         label = store if family == "default" else f"{store}/{family}"
         yield (Part(f"  {label}: ", Style.DIM), Part(f"({key}) → ({value})"))
@@ -228,7 +179,7 @@ def _format_restarts(evidence: Evidence) -> Iterator[Line]:
     yield ()
     yield (Part("Restarts", Style.HEAD), Part("  times in UTC", Style.DIM))
     if len(history.value) > _MOST_LINES:
-        yield (Part(f"  {len(history.value) - _MOST_LINES:,} before these", Style.DIM),)
+        yield (Part(f"  {len(history.value) - _MOST_LINES:,} earlier", Style.DIM),)
     for start in history.value[-_MOST_LINES:]:
         first = "" if start.first_batch is None else f"  from batch {start.first_batch}"
         version = f"  Spark {start.spark_version}" if start.spark_version else ""
@@ -242,13 +193,9 @@ def _format_restarts(evidence: Evidence) -> Iterator[Line]:
 
 def _format_rest(evidence: Evidence) -> Iterator[Line]:
     for ledger in evidence.ledgers:
-        batch = (
-            ledger.batch.reason
-            if isinstance(ledger.batch, Absent | Unknown)
-            else f"last batch {ledger.batch}"
-        )
         yield ()
-        yield (Part("Sink's ledger", Style.HEAD), Part(f"  {ledger.table}: {batch} {ledger.note}"))
+        entry = f"  {ledger.table}: {rows.format_ledger(ledger)}"
+        yield (Part("Sink ledger", Style.HEAD), Part(entry))
     yield ()
     count = sum(amount.count for amount in evidence.files.values())
     total = sum(amount.bytes for amount in evidence.files.values())
@@ -261,8 +208,8 @@ def _format_rest(evidence: Evidence) -> Iterator[Line]:
     )
     yield from _format_list("Nested checkpoints", evidence.nested, Style.CAREFUL)
     foreign, more = evidence.foreign, rows.count_unnamed_foreign(evidence)
-    yield from _format_list("Not of this checkpoint", foreign, Style.DIM, more=more)
-    unread = [f"{one.path}: {one.reason}" for one in evidence.unreadable]
+    yield from _format_list("Not part of this checkpoint", foreign, Style.DIM, more=more)
+    unread = [f"{file.path}: {file.reason}" for file in evidence.unreadable]
     yield from _format_list("Unreadable", unread, Style.BAD, more=evidence.unreadable_more)
 
 
@@ -270,21 +217,12 @@ def _format_kinds(evidence: Evidence) -> str:
     return ", ".join(f"{amount.count:,} {kind.value}" for kind, amount in evidence.files.items())
 
 
-def _format_list(name: str, shown: Sequence[str], style: Style, *, more: int = 0) -> Iterator[Line]:
-    if not shown:
+def _format_list(name: str, texts: Sequence[str], style: Style, *, more: int = 0) -> Iterator[Line]:
+    if not texts:
         return
     yield (Part(name, Style.HEAD),)
-    for one in shown[:_MOST_LINES]:
-        yield (Part(f"  {one}", style),)
-    left = len(shown) - _MOST_LINES + more
+    for text in texts[:_MOST_LINES]:
+        yield (Part(f"  {text}", style),)
+    left = len(texts) - _MOST_LINES + more
     if left > 0:
         yield (Part(f"  and {left:,} more", Style.DIM),)
-
-
-def format_settings_changed(shown: Mapping[str, tuple[str, str]]) -> Iterator[Line]:
-    """Settings that differ between two batches; only that they do, where they are secret."""
-    for key, (old, new) in shown.items():
-        if redact.is_secret(key):
-            yield (Part(f"  {key}: ", Style.DIM), Part(redact.REDACTED, Style.CAREFUL))
-            continue
-        yield (Part(f"  {key}: ", Style.DIM), Part(f"{old or '-'} → {new or '-'}", Style.CAREFUL))

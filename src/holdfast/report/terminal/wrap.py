@@ -1,10 +1,10 @@
-"""Lines that are longer than a terminal is wide -> lines that go on below where they began."""
+"""Lines that are too long for the terminal -> several lines with a hanging indent."""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from holdfast.report.terminal import columns
-from holdfast.report.terminal.text import Line, Part, Style
+from holdfast.report.terminal.lines import Line, Part, Style
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 _NARROWEST = 40
@@ -12,7 +12,7 @@ _STEP = 2
 
 
 def wrap_lines(lines: Iterable[Line], width: int) -> Iterator[Line]:
-    """The lines, none of them wider than `width`, unless a single word is."""
+    """Yield lines that are at most `width` columns wide, unless a single word is wider."""
     for line in lines:
         if width < _NARROWEST or sum(columns.measure(part.text) for part in line) <= width:
             yield line
@@ -21,29 +21,29 @@ def wrap_lines(lines: Iterable[Line], width: int) -> Iterator[Line]:
 
 
 def _break_line(line: Line, width: int) -> Iterator[Line]:
-    below = _find_indent(line, width)
+    indent = _find_indent(line, width)
     current: list[Part] = []
-    used, begun = 0, False
+    used, has_words = 0, False
     for part in line:
-        for found in _WORD.finditer(part.text):
-            word = found[0]
-            if begun and word.strip() and used + columns.measure(word.rstrip()) > width:
+        for match in _WORD.finditer(part.text):
+            word = match[0]
+            if has_words and word.strip() and used + columns.measure(word.rstrip()) > width:
                 yield tuple(current)
                 word = word.lstrip()
-                # Further to the left is better than broken by the terminal.
-                used = max(0, min(below, width - columns.measure(word.rstrip())))
+                # A smaller indent is better than a word that the terminal breaks.
+                used = max(0, min(indent, width - columns.measure(word.rstrip())))
                 current = [Part(" " * used)]
             current.append(Part(word, part.style))
             used += columns.measure(word)
-            begun = begun or bool(word.strip())
+            has_words = has_words or bool(word.strip())
     yield tuple(current)
 
 
 def _find_indent(line: Line, width: int) -> int:
-    """Where a line goes on: below what follows its label, or a step further in than it began."""
+    """Return the hanging indent: below the text after a label, or a step to the right."""
     first = line[0]
-    label = first.style is Style.HEAD or not first.text.strip() or first.text.endswith("  ")
+    is_label = first.style is Style.HEAD or not first.text.strip() or first.text.endswith("  ")
     text = "".join(part.text for part in line)
-    further = len(text) - len(text.lstrip()) + _STEP
-    below = len(first.text) if len(line) > 1 and label else further
-    return next((one for one in (below, further) if one <= width // 2), _STEP)
+    step = len(text) - len(text.lstrip()) + _STEP
+    below_text = len(first.text) if len(line) > 1 and is_label else step
+    return next((indent for indent in (below_text, step) if indent <= width // 2), _STEP)

@@ -60,7 +60,9 @@ def require_safe_checkpoint(
     )
     how = candidates.choose_start(known, _find_spark_version(), asynchronous=False)
     how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
-    around = surroundings.collect(place, known, surroundings.LookupOptions(kafka="", asked={}))
+    around = surroundings.collect(
+        place, known, surroundings.LookupOptions(kafka="", start_settings={})
+    )
     found = diagnosis.diagnose(
         RuleInput(evidence=known, restart=restart.predict(known, how), surroundings=around)
     )
