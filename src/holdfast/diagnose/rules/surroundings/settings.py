@@ -57,8 +57,8 @@ def _find_unpinned(given: RuleInput, file: str) -> Iterator[Finding]:
         yield Finding(
             code=Code.PARTITIONS_UNPINNED,
             severity=Severity.UNDEFINED,
-            text=f"With Spark {state_partitions.FORGETFUL_RELEASE}, a restart with a different number"
-            " of partitions will fail, or keys will lose their state."
+            text=f"With Spark {state_partitions.FORGETFUL_RELEASE}, a restart with a different"
+            " number of partitions will fail, or keys will lose their state."
             f" {state_partitions.describe(operator, count)}.",
             clues=(
                 Clue(
