@@ -55,12 +55,9 @@ FOLLOWED = {
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,
-    "put back every table that the query writes": _BACK,
     "if you have no copy, …; then remove": _BACK,
     "if not, …; then move": _BACK,
     "put back a copy of every table": _BACK,
-    "or, if it cannot be had, …; then remove": _BACK,
-    "if not, …; then put away": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",
     "put back a copy of the table": f"{_SPARK}::test_a_copy_of_the_table_is_put_back_as_told",
     "put an undamaged file": f"{_SPARK}::test_a_damaged_file_is_mended_or_taken_out_as_told",
@@ -77,7 +74,7 @@ FOLLOWED = {
     "remove `…`": f"{_REMEDIES}::test_a_checksum_that_was_left_is_removed_as_told",
     "start it with `--set": f"{_REMEDIES}::test_partitions_are_set_as_told",
     "none were given; name them with `--set": f"{_REMEDIES}::test_partitions_are_set_as_told",
-    "write `--set KEY=VALUE`": f"{_REMEDIES}::test_a_setting_is_written_as_told",
+    "write it like `--set": f"{_REMEDIES}::test_a_setting_is_written_as_told",
     "if …: move `sources/": (
         f"{_REMEDIES}::test_the_folder_of_an_earlier_source_is_moved_away_as_told"
     ),
@@ -94,9 +91,6 @@ FOLLOWED = {
     ),
     "if you have no copy, remove `…`": _MENDED,
     "if batch … has not reached the sink": _MENDED,
-    "keep it: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
-    "or, if it cannot be had, remove `…`": _MENDED,
-    "or, if batch … has not reached the sink": _MENDED,
     "keep the old value: `--set": "tests/adapters/test_check.py::test_a_setting_is_kept_as_told",
     # The case is called "by its remedy".
     "change nothing else": "tests/spark/test_check_versions.py::test_a_verdict_is_true",

@@ -86,7 +86,7 @@ class Pipeline:
         outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
         if not sources:
             raise OptionInvalid(
-                f"Job `{name}` has no source",
+                f"job `{name}` has no source",
                 hint="add one: `reads=sources.files(path, …)`",
             )
         _check_outputs(name, outputs)
@@ -124,7 +124,7 @@ class Pipeline:
             if name not in self._jobs:
                 known = ", ".join(f"`{job}`" for job in self._jobs) or "none"
                 raise JobUnknown(
-                    f"Pipeline `{self.name}` has no job `{name}`. Its jobs: {known}",
+                    f"pipeline `{self.name}` has no job `{name}`. Its jobs: {known}",
                     hint="list the jobs with `holdfast jobs MODULE`",
                 )
         return tuple(job for job in self.jobs if not names or job.name in names)
@@ -146,7 +146,7 @@ class Pipeline:
             job.writes,
         ):
             raise JobDuplicated(
-                f"Pipeline `{self.name}` declares job `{job.name}` twice, in {other.declared_at}"
+                f"pipeline `{self.name}` declares job `{job.name}` twice, in {other.declared_at}"
                 f" and in {job.declared_at}",
                 hint="rename one of them: the name is the checkpoint location",
             )
@@ -161,19 +161,19 @@ def available_now() -> AvailableNow:
 def _check_outputs(job: str, outputs: tuple[Output, ...]) -> None:
     if not outputs:
         raise OptionInvalid(
-            f"Job `{job}` has no output",
+            f"job `{job}` has no output",
             hint="add one: `writes=sinks.delta_append(path)`",
         )
     names = [output.name for output in outputs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise OutputDuplicated(
-            f"Job `{job}` has two outputs named `{twice}`",
+            f"job `{job}` has two outputs named `{twice}`",
             hint='name one of them: `sinks.delta_append(path, name="late-readings")`',
         )
     if len(outputs) > 1 and any(isinstance(output.sink, FileSink) for output in outputs):
         raise OptionInvalid(
-            f"Job `{job}` has {len(outputs)} outputs, and Spark's file sink must be the only one",
+            f"job `{job}` has {len(outputs)} outputs, and Spark's file sink must be the only one",
             hint="write to Delta instead, or give the file sink a job of its own",
         )
 

@@ -30,7 +30,7 @@ def load(target: str) -> Pipeline:
     if len(distinct) == 1:
         return next(iter(distinct.values()))
     raise PipelineNotFound(
-        f"Cannot choose a Pipeline in `{name}`. Its pipelines:"
+        f"cannot choose a Pipeline in `{name}`. Its pipelines:"
         f" {', '.join(f'`{key}`' for key in found) or 'none'}",
         hint=f"name one: `{_format_run_command(name, 'PIPELINE')}`",
     )
@@ -60,7 +60,7 @@ def _import_module(name: str) -> ModuleType:
         if missing is not None:
             raise missing from error
         raise ModuleFailed(
-            f"Cannot import `{name}`: {error}",
+            f"cannot import `{name}`: {error}",
             hint="run the command in the folder of the module, or install the module",
         ) from error
     except Exception as error:
@@ -77,7 +77,7 @@ def _make_import_error(name: str, error: Exception) -> ModuleFailed:
         hint = "create columns and UDFs inside the job's function: Spark has not started yet"
     where_and_why = ": ".join(filter(None, [f"{where.filename}:{where.lineno}", str(error)]))
     return ModuleFailed(
-        f"Cannot import `{name}`: {type(error).__name__} in {where_and_why}", hint=hint
+        f"cannot import `{name}`: {type(error).__name__} in {where_and_why}", hint=hint
     )
 
 
