@@ -857,7 +857,7 @@ def _a_checkpoint_inside(folder: Path) -> Diagnosis:
     found = diagnosed(location)
     assert found.judgement is Judgement.SAFE
     (nested,) = (one for one in found.findings if one.code is Code.CHECKPOINT_NESTED)
-    assert nested.text.startswith("Deleting this checkpoint deletes 6 others too")
+    assert nested.text.startswith("Deleting this checkpoint also deletes the 6")
     return found
 
 

@@ -34,7 +34,7 @@ def _predict_ledger(ledger: LedgerEvidence, batch: BatchId, *, rerun: bool) -> S
     if batch > last:
         return _make_answer(ledger, SinkAction.WRITE, f"its last batch is {last}")
     if ledger.ranges and not rerun:
-        effect = "it skips a batch with the same range, and refuses a different one"
+        effect = "it skips a batch with the same range, and refuses a different range"
         return _make_answer(ledger, SinkAction.UNKNOWN, f"its last batch is {last}: {effect}")
     why = "it already has this batch" if rerun else "it takes the new batch for an old one"
     return _make_answer(ledger, SinkAction.SKIP, f"its last batch is {last}: {why}")

@@ -76,14 +76,17 @@ def _make_outcome_finding(
 ) -> Finding:
     """Return what a restart does with a query that reads only sockets, or probable sockets."""
     names = ", ".join(source.name for source in sources[:_MOST_LISTED])
+    single = len(sources) == 1
+    condition = f"source {names} is a socket" if single else f"sources {names} are sockets"
+    shape = "It counts" if single else "They count"
     immediate = sockets.fails_at_once(given.restart.starting.spark)
     effects = _EFFECTS | (_IMMEDIATE_EFFECTS if immediate else {})
     effect = effects[outcome].format(batch=given.restart.batch)
     text = (
-        f"A restart will {effect}. Source {names} is a socket."
+        f"A restart will {effect}. {condition[:1].upper()}{condition[1:]}."
         if sure
-        else f"If source {names} is a socket, a restart will {effect}. It counts in bare numbers"
-        " and keeps nothing below `sources`, as a socket does."
+        else f"If {condition}, a restart will {effect}. {shape} in bare numbers and kept"
+        " nothing below `sources`, as a socket does."
     )
     severity = _SEVERITIES[outcome]
     planned = given.evidence.batches.last_planned

@@ -110,8 +110,8 @@ def _find_damaged(source: _SourceFolder, log: SourceLog) -> Iterator[Finding]:
         yield Finding(
             code=Code.SOURCE_LOG_DAMAGED,
             severity=Severity.BLOCKS,
-            text=f"A restart will fail: Spark reads `{path}` when it creates source {source.name},"
-            " and cannot.",
+            text=f"A restart will fail: `{path}` cannot be read, and Spark reads it when it creates"
+            f" source {source.name}.",
             clues=(Clue(file=path, expected="an entry of the source's log", found=reason),),
             remedies=(_RESTORE,),
         )

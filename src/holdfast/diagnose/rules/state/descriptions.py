@@ -38,8 +38,8 @@ def _make_schema_finding(file: UnreadableFile, remedy: str) -> Finding:
     return Finding(
         code=Code.STATE_SCHEMA_UNREADABLE,
         severity=Severity.BLOCKS,
-        text=f"The next batch will fail: Spark reads `{file.path}` when it plans a batch, and"
-        " cannot.",
+        text=f"The next batch will fail: `{file.path}` cannot be read, and Spark reads it when it"
+        " plans a batch.",
         clues=(Clue(file=file.path, expected="a state schema", found=file.reason),),
         remedies=(remedy,),
     )

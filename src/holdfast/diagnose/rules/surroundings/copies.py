@@ -36,9 +36,9 @@ def _find_nested(given: RuleInput) -> Iterator[Finding]:
     if not nested:
         return
     text = (
-        f"Deleting this checkpoint deletes another one too, which lies inside it, in `{nested[0]}`."
+        f"Deleting this checkpoint also deletes the checkpoint inside it, in `{nested[0]}`."
         if len(nested) == 1
-        else f"Deleting this checkpoint deletes {len(nested):,} others too, which lie inside it."
+        else f"Deleting this checkpoint also deletes the {len(nested):,} checkpoints inside it."
     )
     yield Finding(
         code=Code.CHECKPOINT_NESTED,

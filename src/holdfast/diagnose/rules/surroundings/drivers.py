@@ -30,7 +30,7 @@ def _find_lease(given: RuleInput) -> Iterator[Finding | NotAssessed]:
     yield Finding(
         code=Code.DRIVER_RUNNING if running else Code.LEASE_STALE,
         severity=Severity.UNDEFINED if running else Severity.NOTE,
-        text=f"A second driver would conflict with the one that is running this query: {driver}."
+        text=f"A second driver would conflict with the driver of this query, {driver}."
         if running
         else f"No driver is running this query: {driver} ended without releasing its lease."
         if given.evidence.driver_died
