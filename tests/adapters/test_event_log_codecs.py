@@ -168,8 +168,8 @@ def test_a_file_without_an_event_is_no_event_log(tmp_path: Path, content: bytes)
     done = holdfast("inspect", str(location), "--event-log", str(path))
     assert done.returncode == 2
     assert done.stderr == (
-        f"EVENT_LOG_UNREADABLE: expected an event log at `{path}`, found: no line that is "
-        "an event, be it plain or compressed with zstd, lz4, snappy, lzf or gzip\n"
+        f"EVENT_LOG_UNREADABLE: cannot read an event log at `{path}`: none of its lines is "
+        "an event, plain or compressed with zstd, lz4, snappy, lzf or gzip\n"
         "hint: name a file that Spark wrote into `spark.eventLog.dir`, or that folder\n"
     )
     folder = tmp_path / "logs"

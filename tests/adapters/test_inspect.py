@@ -79,8 +79,8 @@ def test_the_nine_facts_of_a_checkpoint_that_nothing_else_tells_of(tmp_path: Pat
         (5, 2, Level.CAREFUL, "a restart runs only batch 4"),
         (3, 0, Level.CAREFUL, "the commits were not copied, or were deleted"),
         (1, 0, Level.CAREFUL, "batch 0 is planned but not committed"),
-        (2, 4, Level.BAD, "the offset log ends at 1"),
-        (0, 2, Level.BAD, "no offset entry"),
+        (2, 4, Level.BAD, "the offset log ends at batch 1"),
+        (0, 2, Level.BAD, "the offset log is empty"),
     ],
 )
 def test_the_verdict_by_the_two_logs(
@@ -166,7 +166,7 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
     assert shown.level is Level.BAD
     assert shown.text.startswith(
         "idle: batch 5 is committed, nothing is pending; but a restart with Spark 4.2 fails before"
-        " anything is written: "
+        " it writes anything: "
     )
 
 
@@ -183,7 +183,7 @@ def test_a_metadata_file_that_is_missing_is_said(tmp_path: Path) -> None:
         (
             "state/0/0/3.delta",
             ["state/0/0/3.delta"],
-            "fails at batch 6, while it writes to the sink",
+            "while it writes to the sink",
         ),
     ],
 )
@@ -234,10 +234,10 @@ def test_reasons_are_those_of_what_is_there(tmp_path: Path) -> None:
     )
     assert later.query_id == Absent(
         reason="no file `metadata`: Spark gives the query a new id, and from 4.2 on"
-        " refuses to start"
+        " does not start it"
     )
     assert first.source_offsets == Absent(
-        reason="the offset log is empty: no batch is planned, or its entries were deleted"
+        reason="the offset log is empty: no batch is planned, or the entries were deleted"
     )
     assert later.source_offsets == Absent(reason="the offset log is empty")
 
@@ -428,26 +428,26 @@ def test_a_folder_of_checkpoints_gives_one_row_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "location", "kind", "said"),
     [
-        ([], "nowhere", LocationMissing, "found nothing there"),
-        (["x/"], "x", LocationEmpty, "found an empty folder"),
-        (["x/_delta_log/0.json"], "x", NotACheckpoint, "found a Delta table"),
+        ([], "nowhere", LocationMissing, "does not exist"),
+        (["x/"], "x", LocationEmpty, "is an empty folder"),
+        (["x/_delta_log/0.json"], "x", NotACheckpoint, "looks like a Delta table"),
         (["x/_spark_metadata/0"], "x", NotACheckpoint, "Spark's file sink"),
         (["x/rdd-12/part-00000"], "x", NotACheckpoint, "a checkpoint of an RDD"),
         (["x/part-00000", "x/_partitioner"], "x", NotACheckpoint, "a checkpoint of an RDD"),
-        (["x/part-00000-a.snappy.parquet"], "x", NotACheckpoint, "output that Spark has written"),
+        (["x/part-00000-a.snappy.parquet"], "x", NotACheckpoint, "output that Spark wrote"),
         (["x/metadata/v1.metadata.json", "x/data/f"], "x", NotACheckpoint, "an Iceberg table"),
         (["x/.hoodie/h"], "x", NotACheckpoint, "a Hudi table"),
-        (["x/checkpoint-500/weights"], "x", NotACheckpoint, "found none"),
-        (["x/chk-7/_metadata", "x/shared/f"], "x", NotACheckpoint, "a checkpoint of Flink"),
-        (["x/chk-7/_metadata"], "x/chk-7", NotACheckpoint, "a checkpoint of Flink"),
+        (["x/checkpoint-500/weights"], "x", NotACheckpoint, "is not a checkpoint"),
+        (["x/chk-7/_metadata", "x/shared/f"], "x", NotACheckpoint, "a Flink checkpoint"),
+        (["x/chk-7/_metadata"], "x/chk-7", NotACheckpoint, "a Flink checkpoint"),
         (["x/checkpoint-1700000000000.bk"], "x", NotACheckpoint, "a checkpoint of DStreams"),
-        (["x/eventlog_v2_local-1/events_1_local-1"], "x", NotACheckpoint, "event logs of Spark"),
-        (["x/local-1794806565473.zstd"], "x", NotACheckpoint, "event logs of Spark, which `--ev"),
-        (["x/a.csv", "x/y/b.csv"], "x", NotACheckpoint, "found none, nor one below it"),
+        (["x/eventlog_v2_local-1/events_1_local-1"], "x", NotACheckpoint, "Spark event logs"),
+        (["x/local-1794806565473.zstd"], "x", NotACheckpoint, "Spark event logs, which `--ev"),
+        (["x/a.csv", "x/y/b.csv"], "x", NotACheckpoint, "and there is none below it"),
         (["x/offsets/0", "x/commits/0"], "x/offsets", NotACheckpoint, "the folder `offsets`"),
         (["x/sources/0/offsets/0"], "x/sources/0", NotACheckpoint, "the folder of a source"),
-        (["x/file"], "x/file", NotACheckpoint, "found a file"),
-        (["x/metadata"], "x", NotACheckpoint, "found none"),
+        (["x/file"], "x/file", NotACheckpoint, "is a file"),
+        (["x/metadata"], "x", NotACheckpoint, "is not a checkpoint"),
     ],
 )
 def test_what_is_no_checkpoint_is_named(
@@ -470,13 +470,13 @@ def test_what_is_no_checkpoint_is_named(
     [("file://tmp/c", "file:///tmp/c"), ("FILE://localhost/tmp/c", "file:///tmp/c")],
 )
 def test_a_file_url_with_a_host_is_refused_as_spark_refuses_it(location: str, meant: str) -> None:
-    with pytest.raises(LocationMissing, match="found the host") as refused:
+    with pytest.raises(LocationMissing, match="names the host") as refused:
         evidence(location)
     assert f"`holdfast inspect {meant}`" in refused.value.hint
 
 
 def test_other_file_systems_are_named() -> None:
-    with pytest.raises(StorageUnavailable, match="found `dbfs:`"):
+    with pytest.raises(StorageUnavailable, match="scheme `dbfs:` is not supported"):
         evidence("dbfs:/checkpoints/orders")
 
 

@@ -95,7 +95,7 @@ def test_an_event_log_names_the_operator_that_no_file_names(
     (operator,) = found.operators
     assert isinstance(operator.name, Known)
     assert (operator.name.value, operator.name.read_from) == (name, (log,))
-    assert operator.name.inferred.endswith("; as its runs report it")  # Spark cannot check it
+    assert operator.name.inferred.endswith("; its runs report this name")  # Spark cannot check it
     assert operator.rows == _state_operators(one)[0]["numRowsTotal"]
     fact = found.stateful_operators
     assert isinstance(fact, Known)
@@ -164,7 +164,7 @@ def test_an_event_log_that_does_not_tell_the_output_mode_is_not_asked_for_again(
     assert isinstance(silent, Unknown)
     assert isinstance(told, Unknown)
     assert silent.reason.endswith("`--event-log PATH` would")
-    assert told.reason.endswith("what is told of its runs does not either")
+    assert told.reason.endswith("and neither do the records and logs of its runs")
 
 
 def test_of_a_batch_that_ran_again_with_other_rows_the_later_run_counts(tmp_path: Path) -> None:
@@ -246,8 +246,13 @@ def test_older_logs_that_were_not_read_are_told(
     reasons = [one.reason for one in found.unreadable if one.path == str(folder)]
     assert len(reasons) == told
     if told:
-        assert reasons[-1].startswith("of its 51 event logs the 50 newest were read; name an")
-        assert all("event logs the 50 newest" in " ".join(one.split()) for one in rendered(found))
+        assert reasons[-1].startswith(
+            "only the newest 50 of its 51 event logs were read; to read an older"
+        )
+        assert all(
+            "only the newest 50 of its 51 event logs" in " ".join(one.split())
+            for one in rendered(found)
+        )
 
 
 @pytest.mark.parametrize("days", [(1, 2), (2, 1)])
@@ -310,7 +315,7 @@ def test_a_query_that_nothing_ties_to_the_checkpoint_is_not_taken_for_its_own(
     found = evidence(location, event_log=_logged(tmp_path / "log", "4.1.1", *ran))
     assert isinstance(found.query_id, Absent)
     assert isinstance(found.sink, Unknown)
-    assert "which of its queries is the one of this checkpoint" in found.sink.reason
+    assert "which of its queries belongs to this checkpoint" in found.sink.reason
 
 
 def test_a_plan_that_names_the_location_ties_its_query_to_the_checkpoint(tmp_path: Path) -> None:
@@ -360,7 +365,7 @@ def test_state_that_was_deleted_is_told_by_what_its_runs_report(
     shutil.rmtree(location / "state")
     assert all(isinstance(one.name, Unknown) for one in evidence(location).operators)
     found = evidence(location, event_log=log)
-    reason = "nothing is left in the folder `state`; as its runs report it"
+    reason = "nothing is left in the folder `state`; its runs report this name"
     assert found.stateful_operators == Known(value=(name,), read_from=(log,), inferred=reason)
     document, *others = rendered(found)
     assert "'partitions': 0" in document

@@ -203,7 +203,7 @@ def test_rows_of_a_batch_that_is_not_committed_are_not_told(tmp_path: Path) -> N
     (location / "commits/5").unlink()
     found = operator(location)
     assert isinstance(found.rows, Unknown)
-    assert "not all of the last committed batch" in found.rows.reason
+    assert "do not belong to the last committed batch" in found.rows.reason
     assert all(isinstance(store.rows, int) for store in found.stores)
 
 

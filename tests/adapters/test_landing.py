@@ -197,7 +197,7 @@ def test_what_was_not_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "landing/_spark_metadata").mkdir()
     assert "Spark's file sink" in _why_not(location)
     (tmp_path / "landing").rename(tmp_path / "moved")
-    assert "is not there" in _why_not(location)
+    assert "does not exist" in _why_not(location)
     entry = location / "sources/0/1"
     entry.write_text(entry.read_text().replace("file:///", "s3a://bucket/"))
     assert "not on this machine" in _why_not(location)

@@ -151,18 +151,18 @@ def test_no_plan_gets_the_folder_or_the_description_of_another_source(tmp_path: 
 
 def test_a_source_that_is_read_twice_is_told_by_what_is_known_of_its_runs(tmp_path: Path) -> None:
     location = checkpoint(tmp_path / "c", "aba")
-    equal = "equal offsets in every entry that was read"
+    equal = "their offsets are equal in every entry that was read"
     assert [one.described for one in evidence(location).sources] == ["", "", ""]
     (unsure,) = _unsure(diagnosed(location))
     assert unsure == (
         "whether source 2 has lost a folder of its own: it is treated as the same source as 0:"
-        f" {equal}, and no more folders below `sources`"
+        f" {equal}, and `sources` has no more folders"
     )
     told(location, "aba", 2)
     found = evidence(location)
     assert [one.described for one in found.sources] == [_description(one) for one in "aba"]
     assert _unsure(diagnosed(location)) == []
-    why = f"{equal}, and no more sources in what is told of its runs"
+    why = f"{equal}, and its runs have no more sources"
     text, markdown, html = rendered(found)[1:]
     assert (
         f"\nSource 2  files  FileStreamSource[file:/in1]\n  the same source as 0: {why}\n" in text
@@ -174,7 +174,7 @@ def test_a_source_that_is_read_twice_is_told_by_what_is_known_of_its_runs(tmp_pa
         resources.files("holdfast.report").joinpath("inspect.schema.json").read_text()
     )
     assert not list(problems(written, schema, schema))
-    assert "'same_as': {'name': '0', 'inferred': 'equal offsets" in str(written)
+    assert "'same_as': {'name': '0', 'inferred': 'their offsets are equal" in str(written)
     # One log offset of `a`, however many places of the plan read it.
     assert [(one.records, one.unit) for one in found.timeline][-1] == (1, "log offsets")
 

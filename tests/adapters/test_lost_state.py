@@ -31,10 +31,10 @@ def _without(tmp_path: Path, golden: str, folder: str) -> Path:
 @pytest.mark.parametrize(
     ("golden", "folder", "why"),
     [
-        ("4.1.4/chained-hdfs", "state/0", "there is a folder of a later operator"),
-        ("4.1.4/chained-hdfs", "state/1", "there is a folder of a later operator"),
-        ("4.1.4/checkpoint-format-2-changelog", "state", "which `commits/5` names"),
-        ("4.3.0/checkpoint-format-2-tws", "state", "which `commits/5` names"),
+        ("4.1.4/chained-hdfs", "state/0", "a later operator has a folder"),
+        ("4.1.4/chained-hdfs", "state/1", "a later operator has a folder"),
+        ("4.1.4/checkpoint-format-2-changelog", "state", "but `commits/5` names it"),
+        ("4.3.0/checkpoint-format-2-tws", "state", "but `commits/5` names it"),
         ("2.4.8/aggregate-hdfs", "state", "batch 5 ran without data"),
         ("4.1.4/join-left-outer-changelog", "state", "ran without data"),
     ],

@@ -216,7 +216,7 @@ def test_what_may_not_be_read_is_not_assessed(location: Path, path: str, mode: i
         assert found.restart.batch == Unknown(reason=reason)
         assert NotAssessed(question=f"what `{path}` contains", reason=reason) in found.not_assessed
         shown = lines.strip_styles(diagnosis.to_lines(found))
-        assert shown.startswith(f"unknown: a start cannot be told: {reason}")
+        assert shown.startswith(f"unknown: a restart cannot be predicted: {reason}")
         assert "remove" not in shown
 
 
@@ -227,7 +227,7 @@ def test_what_may_not_be_read_comes_before_what_is_undefined(location: Path) -> 
     assert Code.CHECKPOINT_COPIED in codes(found)
     assert found.judgement is Judgement.UNKNOWN
     assert lines.strip_styles(diagnosis.to_lines(found)).startswith(
-        "unknown: a start cannot be told: "
+        "unknown: a restart cannot be predicted: "
     )
 
 
@@ -280,7 +280,7 @@ def test_state_is_not_shown_in_part(location: Path, path: str) -> None:
         readable_batches.require_listed(asked, snapshot.take(found.place.reader, found.top))
 
     (location / path).chmod(LOCKED)
-    with pytest.raises(LocationForbidden, match=f"found `{path}`: permission denied"):
+    with pytest.raises(LocationForbidden, match=f"`{path}`: permission denied"):
         as_nobody(location, look)
 
 
@@ -289,7 +289,7 @@ def test_one_batch_of_a_log_without_rights_is_forbidden(location: Path) -> None:
     asked = partial(
         ops.inspect_batch, str(location), storage={}, event_log=None, batch=5, after=None
     )
-    with pytest.raises(LocationForbidden, match="expected to list `offsets`, found: permission"):
+    with pytest.raises(LocationForbidden, match="`offsets` cannot be listed: permission"):
         as_nobody(location, asked)
 
 

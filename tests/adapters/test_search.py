@@ -69,13 +69,13 @@ def made(folder: Path, *paths: str) -> Path:
 
 def test_a_crowded_folder_hides_no_checkpoint_and_what_is_left_is_named(tmp_path: Path) -> None:
     made(tmp_path, *(f"table/{n}" for n in range(50_100)))
-    with pytest.raises(NotACheckpoint, match="found none, and not all of it was") as caught:
+    with pytest.raises(NotACheckpoint, match="is not a checkpoint; not all of it was") as caught:
         listed(tmp_path)
     assert caught.value.hint.endswith(f"as in `holdfast inspect {tmp_path}/table`")
     files.write(tmp_path / "jobs/team/x/ck")
     found = listed(tmp_path)
     assert [row.location for row in found.rows] == [f"{tmp_path}/jobs/team/x/ck"]
-    left = "105 folders below it were not searched, after 50,000 others"
+    left = "105 folders below it were not searched: the limit is 50,000 folders"
     assert found.unreadable == (UnreadableFile(path="table", reason=left),)
 
 
@@ -89,7 +89,7 @@ def test_a_search_asks_no_more_than_it_may(tmp_path: Path) -> None:
     made(tmp_path, *(f"{a}/{b}/{c}" for a in range(10) for b in range(10) for c in range(10)))
     found, asked = searched(tmp_path, 200)
     assert (found.checkpoints, len(asked), len(set(asked))) == ((), 200, 200)
-    said = "10 folders below it were not searched, after 200 others"
+    said = "10 folders below it were not searched: the limit is 200 folders"
     assert [(one.path, one.reason) for one in found.unsearched] == [
         (f"{at // 10}/{at % 10}", said) for at in range(9, 100)
     ]
@@ -98,7 +98,7 @@ def test_a_search_asks_no_more_than_it_may(tmp_path: Path) -> None:
 def test_what_is_not_searched_is_told_in_few_names(tmp_path: Path) -> None:
     made(tmp_path, *(f"{a}/{b}/c" for a in range(30) for b in range(40)))
     found, _ = searched(tmp_path, 1230)
-    said = "40 folders below it were not searched, after 1,230 others"
+    said = "40 folders below it were not searched: the limit is 1,230 folders"
     assert [(one.path, one.reason) for one in found.unsearched] == [
         (str(at), said) for at in sorted(range(30), key=str)
     ]
@@ -118,7 +118,9 @@ def test_partitions_are_searched_last_and_those_of_a_table_not_at_all(tmp_path: 
 def test_a_large_table_is_refused_by_a_short_look(tmp_path: Path, log: str) -> None:
     made(tmp_path, log, *(f"{n:04}" for n in range(1_200)), *(f"day={n}" for n in range(100)))
     (tmp_path / "part-00000-a.snappy.parquet").touch()
-    with pytest.raises(NotACheckpoint, match="200 folders below it were not searched, after 1,000"):
+    with pytest.raises(
+        NotACheckpoint, match="200 folders below it were not searched: the limit is 1,000"
+    ):
         listed(tmp_path)
     files.write(tmp_path / "z_Checkpoints/job1")
     assert [row.location for row in listed(tmp_path).rows] == [f"{tmp_path}/z_Checkpoints/job1"]
@@ -170,23 +172,21 @@ def test_a_part_of_a_checkpoint_names_the_checkpoint(tmp_path: Path, part: str) 
     files.state(location, range(1, 4))
     made(location, "sources/0/0")
     (location / "sources/0/0/file").write_text("x")
-    with pytest.raises(
-        NotACheckpoint, match=f"found the folder `{part}` of a checkpoint"
-    ) as caught:
+    with pytest.raises(NotACheckpoint, match=f"is the folder `{part}` of a checkpoint") as caught:
         evidence(location / part)
-    assert caught.value.hint == f"look at the checkpoint: `holdfast inspect {location}`"
+    assert caught.value.hint == f"inspect the checkpoint: `holdfast inspect {location}`"
 
 
 def test_a_file_of_a_checkpoint_names_the_checkpoint(tmp_path: Path) -> None:
     location = files.write(tmp_path / "orders")
-    with pytest.raises(NotACheckpoint, match="found a file") as caught:
+    with pytest.raises(NotACheckpoint, match="is a file") as caught:
         evidence(location / "offsets/1")
     assert caught.value.hint.endswith(f"as in `holdfast inspect {location}`")
 
 
 def test_the_folder_of_rdd_checkpoints_is_named(tmp_path: Path) -> None:
     made(tmp_path, "0" * 8 + "-0000-0000-0000-" + "0" * 12, f"{files.QUERY_ID}/rdd-12")
-    with pytest.raises(NotACheckpoint, match="found checkpoints of RDDs, which no streaming"):
+    with pytest.raises(NotACheckpoint, match="looks like checkpoints of RDDs, which streaming"):
         listed(tmp_path)
     files.write(tmp_path / "orders")
     assert names(tmp_path) == ["orders"]

@@ -53,7 +53,7 @@ def test_a_snapshot_whose_files_are_gone_cannot_be_loaded(tmp_path: Path) -> Non
     seen = evidence(location)
     assert [one.path for one in seen.unreadable] == [f"state/0/1/{n}.zip" for n in range(6, 0, -1)]
     assert seen.operators[0].restorable == ()
-    assert "which is not there" in seen.unreadable[0].reason
+    assert "which does not exist" in seen.unreadable[0].reason
     assert isinstance(seen.operators[0].rows, Unknown)
 
 

@@ -231,7 +231,7 @@ def test_every_run_that_is_kept_is_read_and_older_ones_are_told_of(tmp_path: Pat
     assert [start.run_id for start in found.restart_history.value] == [
         f"run-{number:03d}" for number in range(3, KEPT_RUNS + 3)
     ]
-    reason = f"has {KEPT_RUNS + 3} runs, of which the newest {KEPT_RUNS} were read"
+    reason = f"only the newest {KEPT_RUNS} of its {KEPT_RUNS + 3} runs were read"
     told = UnreadableFile(path=".holdfast/c/runs", reason=reason, outside=True)
     assert found.unreadable == (told,)
 

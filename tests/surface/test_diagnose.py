@@ -23,8 +23,9 @@ def test_the_whole_report(tmp_path: Path) -> None:
     done = started("diagnose", str(location), "--spark", "4.1")
     assert (done.returncode, done.stderr) == (1, "")
     after = "after it has written to the sink"
+    reason = "`commits/2` exists before the batch has run"
     assert done.stdout.splitlines()[:8] == [
-        f"unsafe: a restart fails at batch 2, {after}: `commits/2` exists before the batch has run",
+        f"unsafe: a restart fails at batch 2, {after}: {reason}",
         "",
         "Restart  Spark 4.1, as requested",
         "  runs batch 2 again over the same range",

@@ -195,7 +195,7 @@ def test_a_folder_with_none_but_locked_ones_is_forbidden(tmp_path: Path) -> None
     files.write(tmp_path / "c").chmod(0)
     done = as_nobody(tmp_path, lambda: inspect(str(tmp_path)))
     assert done.returncode == 3
-    assert "found none, and folders below it that this user may not list: `c`" in done.stderr
+    assert "is not a checkpoint; this user may not list folders below it: `c`" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,12 @@ def test_a_mistake_gets_one_sentence_and_a_hint(
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("s3:/lake/c d", "write both: `holdfast inspect 's3://lake/c d'`"),
-        ("wasbs://c@a.blob.core.windows.net/x", "the same account has it, too, as `abfss://"),
-        ("dbfs:/c", "copy the checkpoint to one of these, or mount it: `/dbfs/…`"),
+        ("s3:/lake/c d", "write two: `holdfast inspect 's3://lake/c d'`"),
+        ("wasbs://c@a.blob.core.windows.net/x", "name it as `abfss://"),
+        (
+            "dbfs:/c",
+            "copy the checkpoint to such storage, or mount it and name a path like `/dbfs/…`",
+        ),
     ],
 )
 def test_a_url_that_is_not_known_is_told_another(url: str, hint: str) -> None:
@@ -247,27 +250,27 @@ def test_a_url_that_is_not_known_is_told_another(url: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("named", "hint"),
     [
-        ("no/such/place", "look at what is above it: `holdfast inspect '{base}'`"),
-        ("my c/none", "look at what is above it: `holdfast inspect '{base}/my c'`"),
+        ("no/such/place", "inspect the folder above: `holdfast inspect '{base}'`"),
+        ("my c/none", "inspect the folder above: `holdfast inspect '{base}/my c'`"),
         (
             "my c/metadata",
             "name the folder of the checkpoint, as in `holdfast inspect '{base}/my c'`",
         ),
-        ("my c/offsets", "look at the checkpoint: `holdfast inspect '{base}/my c'`"),
+        ("my c/offsets", "inspect the checkpoint: `holdfast inspect '{base}/my c'`"),
         (
             "my c/offsets/1",
             "name the folder of the checkpoint, as in `holdfast inspect '{base}/my c'`",
         ),
-        ("my c/offsets/99", "look at what is above it: `holdfast inspect '{base}/my c'`"),
-        ("my c --batch 9", "ask for what is there, as in `--batch 2`"),
-        ("my c --compare 1:99", "ask for what is there, as in `--compare 1:2`"),
-        ("my c --compare 7:99", "ask for what is there, as in `--compare 0:2`"),
+        ("my c/offsets/99", "inspect the folder above: `holdfast inspect '{base}/my c'`"),
+        ("my c --batch 9", "choose one of these batches, as in `--batch 2`"),
+        ("my c --compare 1:99", "choose one of these batches, as in `--compare 1:2`"),
+        ("my c --compare 7:99", "choose one of these batches, as in `--compare 0:2`"),
         (
             "my c --html --batch 1",
             "show the whole checkpoint: `holdfast inspect --html '{base}/my c'`",
         ),
         (". --html", "show one checkpoint: `holdfast inspect --html '{base}/my c'`"),
-        (". --batch 1", "name one of them, as in `'{base}/my c'`"),
+        (". --batch 1", "name one checkpoint, as in `'{base}/my c'`"),
     ],
 )
 def test_a_hint_can_be_followed(tmp_path: Path, named: str, hint: str) -> None:
@@ -284,7 +287,7 @@ def test_a_bucket_has_a_name(url: str) -> None:
     done = inspect(url)
     assert done.returncode == 2
     first, second = done.stderr.splitlines()
-    assert first == f"LOCATION_MISSING: expected a bucket and a folder in it, found `{url}`"
+    assert first == f"LOCATION_MISSING: `{url}` does not name a bucket and a folder"
     assert second.endswith(f"{url.rstrip('/')}//bucket/folder`")
 
 
@@ -351,8 +354,8 @@ def test_a_link_to_itself_is_no_question_of_rights(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     done = inspect(str(tmp_path / "self"))
     assert done.stderr == (
-        f"STORAGE_UNAVAILABLE: expected to list `{tmp_path}/self`, found: too many levels of"
-        f" symbolic links\nhint: look at what is above it: `holdfast inspect {tmp_path}`\n"
+        f"STORAGE_UNAVAILABLE: cannot list `{tmp_path}/self`: too many levels of"
+        f" symbolic links\nhint: inspect the folder above: `holdfast inspect {tmp_path}`\n"
     )
     (tmp_path / "only").mkdir()
     (tmp_path / "only/self").symlink_to("self")
@@ -405,9 +408,9 @@ def test_an_event_log_that_tells_nothing_is_told_of(
         return
     assert shown["unreadable"] == [{"path": str(place), "reason": f"the event log {silent}"}]
     assert "cannot be read" not in shown["verdict"]["text"]
-    reason = f"no checkpoint tells it, and the event log given {silent}"
+    reason = f"a checkpoint does not contain it, and the given event log {silent}"
     assert facts["sink"] == facts["output_mode"] == {"status": "unknown", "reason": reason}
-    assert f"no run record, and the event log given {silent}: only what" in text
+    assert f"no run record, and the given event log {silent}: only the times" in text
     assert f"{place}: the event log {silent}" in text
     told = holdfast("diagnose", str(location), "--event-log", str(place)).stdout
     assert f"the event log {silent}" in told
@@ -416,7 +419,7 @@ def test_an_event_log_that_tells_nothing_is_told_of(
 def test_an_event_log_without_a_name(tmp_path: Path) -> None:
     done = inspect(str(files.write(tmp_path / "c")), "--event-log", "")
     assert done.returncode == 2
-    assert done.stderr.startswith("EVENT_LOG_UNREADABLE: expected an event log, found an empty")
+    assert done.stderr.startswith("EVENT_LOG_UNREADABLE: the path of the event log is empty")
 
 
 def test_one_batch_names_its_checkpoint_in_full(

@@ -21,20 +21,45 @@ JOIN = golden("4.1", "join-inner-hdfs").checkpoint
 @pytest.mark.parametrize(
     ("arguments", "found", "hint"),
     [
-        (("--batch", "99"), "batch 99, which is not there yet; there are: 5-8", "--batch 8"),
         (
-            ("--batch", "9"),
-            "batch 9, which is planned and not committed; there are: 5-8",
+            ("--batch", "99"),
+            (
+                "the state of batch 99 cannot be read, because batch 99 has not run yet; readable"
+                " batches: 5-8"
+            ),
             "--batch 8",
         ),
-        (("--batch", "4"), "batch 4; there are: 5-8", "--batch 8"),
-        (("--batch", "3"), "batch 3; there are: 5-8", "--batch 8"),
+        (
+            ("--batch", "9"),
+            (
+                "the state of batch 9 cannot be read, because batch 9 is planned but not committed;"
+                " readable batches: 5-8"
+            ),
+            "--batch 8",
+        ),
+        (
+            ("--batch", "4"),
+            "the state of batch 4 cannot be read; readable batches: 5-8",
+            "--batch 8",
+        ),
+        (
+            ("--batch", "3"),
+            "the state of batch 3 cannot be read; readable batches: 5-8",
+            "--batch 8",
+        ),
         (
             ("--changes", "6:99"),
-            "6 to 99, which is not there yet; there are: 6-8",
+            (
+                "the changes of batches 6 to 99 cannot be read, because batch 99 has not run yet;"
+                " readable batches: 6-8"
+            ),
             "--changes 6:8",
         ),
-        (("--changes", "2:7"), "2 to 7; there are: 6-8", "--changes 6:8"),
+        (
+            ("--changes", "2:7"),
+            "the changes of batches 2 to 7 cannot be read; readable batches: 6-8",
+            "--changes 6:8",
+        ),
     ],
 )
 def test_a_batch_without_state_is_refused_at_once(
@@ -47,15 +72,14 @@ def test_a_batch_without_state_is_refused_at_once(
     done = holdfast("state", str(location), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
-    assert first.startswith("STATE_UNREADABLE: expected ")
-    assert first.endswith(f"found {found}")
-    assert second == f"hint: see `holdfast state '{location}' --operator 0 {hint}`"
+    assert first == f"STATE_UNREADABLE: {found}"
+    assert second == f"hint: run `holdfast state '{location}' --operator 0 {hint}`"
 
 
 def test_inspect_and_state_name_the_same_batches() -> None:
     location = str(golden("4.3", "purged-hdfs").checkpoint)
     done = holdfast("state", location, "--batch", "5")
-    assert done.stderr.splitlines()[0].endswith("found batch 5; there are: 7-9")
+    assert done.stderr.splitlines()[0].endswith("batch 5 cannot be read; readable batches: 7-9")
     assert "restorable batches 7 to 9\n" in holdfast("inspect", location).stdout
 
 
@@ -64,7 +88,7 @@ def test_a_batch_whose_entry_is_torn_is_refused_at_once(tmp_path: Path) -> None:
     files.state(location, range(1, 4))
     (location / "offsets/1").write_text("v1\n{")
     done = holdfast("state", str(location), "--batch", "1")
-    assert done.stderr.splitlines()[0].endswith("found batch 1; there are: 0, 2")
+    assert done.stderr.splitlines()[0].endswith("batch 1 cannot be read; readable batches: 0, 2")
 
 
 def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
@@ -73,8 +97,8 @@ def test_state_that_one_partition_lacks_is_no_state(tmp_path: Path) -> None:
     (location / "state/0/1/1.delta").unlink()
     done = holdfast("state", str(location))
     first, second = done.stderr.splitlines()
-    assert first.endswith("found batch 2; there are: none")
-    assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
+    assert first.endswith("batch 2 cannot be read; readable batches: none")
+    assert second == f"hint: find out what happened to the state: `holdfast diagnose {location}`"
 
 
 @pytest.mark.parametrize(
@@ -89,25 +113,29 @@ def test_state_without_one_of_its_partitions_is_not_shown_as_if_it_were_all(
     done = holdfast("state", str(location), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
-    assert first.endswith(f"found {found}; there are: none, as no files are in `state/0/1`")
-    assert second == f"hint: see what has become of the state: `holdfast diagnose {location}`"
+    assert first.endswith(
+        f"{found} cannot be read; readable batches: none, because `state/0/1` has no files"
+    )
+    assert second == f"hint: find out what happened to the state: `holdfast diagnose {location}`"
 
 
 def test_changes_that_no_store_has_kept(tmp_path: Path) -> None:
     done = holdfast("state", str(SNAPSHOTS_ONLY), "--changes", "1:3")
     first, second = done.stderr.splitlines()
     assert first == (
-        "STATE_UNREADABLE: expected the changes of batches 1 to 3, found snapshots only: changes"
+        "STATE_UNREADABLE: the changes of batches 1 to 3 were not kept, only snapshots: changes"
         " are kept by the HDFS-backed state store, and by RocksDB with its changelog"
     )
     assert second.endswith("--operator 0 --batch 3`")
     files.write(tmp_path / "c")
-    assert holdfast("state", str(tmp_path / "c")).stderr.splitlines()[0].endswith("operators: none")
+    assert (
+        holdfast("state", str(tmp_path / "c")).stderr.splitlines()[0].endswith("with state: none")
+    )
 
 
 def test_changes_of_a_join() -> None:
     done = holdfast("state", str(JOIN), "--changes", "0:1")
-    assert "found a join (operator 0), of which it reads rows only" in done.stderr
+    assert "cannot read the changes of a join (operator 0), only its rows" in done.stderr
     assert done.stderr.splitlines()[1].endswith("--batch 1`")
 
 
@@ -212,6 +240,6 @@ def test_state_without_a_schema_is_refused_at_once(scenario: str) -> None:
     done = holdfast("state", str(golden("3.0", scenario).checkpoint))
     assert done.returncode == 2
     assert done.stderr.startswith(
-        "STATE_UNREADABLE: expected the schema of the state in `state/0`, found none: before Spark"
-        " 3.1 none is kept, and its rows cannot be read\nhint: see how much there is of it: "
+        "STATE_UNREADABLE: the rows in `state/0` cannot be read: the state has no schema, which"
+        " Spark keeps only from 3.1 on\nhint: see how large the state is: "
     )

@@ -161,8 +161,8 @@ def _explain_missing(tree: CheckpointTree, wanted: int | None) -> str:
     if wanted is None or (committed is not None and wanted <= committed):
         return ""
     if planned is not None and wanted <= planned:
-        return ", because it is planned but not committed"
-    return ", because it has not run yet"
+        return f", because batch {wanted} is planned but not committed"
+    return f", because batch {wanted} has not run yet"
 
 
 def _suggest(request: StateRequest, readable: tuple[Span, ...]) -> str:

@@ -56,7 +56,9 @@ def find_provider(tree: CheckpointTree, settings: Mapping[str, str], read_from: 
             value=f"{package}.RocksDBStateStoreProvider", read_from=("state",), inferred=reason
         )
     if kinds & {"state delta", "state snapshot"}:
-        reason = "no offset entry pins a provider; the state files are HDFS-backed"
+        reason = (
+            "no offset entry pins a provider; the state files are those of the HDFS-backed provider"
+        )
         return Known(
             value=f"{package}.HDFSBackedStateStoreProvider", read_from=("state",), inferred=reason
         )
