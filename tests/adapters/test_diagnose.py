@@ -1053,5 +1053,5 @@ def test_of_a_start_that_reads_a_file_too_long_for_a_look_nothing_is_said(
     assert found.judgement is Judgement.UNKNOWN
     assert found.restart.error is None
     (told,) = (one for one in found.not_assessed if one.question == f"what `{path}` contains")
-    assert told.reason.startswith(f"`{path}` was not read (has 1,073,741,824 bytes, more than ")
+    assert told.reason.startswith(f"`{path}` was not read (1,073,741,824 bytes, more than ")
     assert verdict.judge(evidence(location)).level is Level.CAREFUL

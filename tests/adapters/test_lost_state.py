@@ -114,7 +114,7 @@ def test_no_start_is_safe_for_certain_while_state_may_be_lost(
     assert (error.condition, error.stage) == (_NO_DELTA, Stage.WRITING)
     assert "whether the query has state" in {one.question for one in found.not_assessed}
     first = "".join(part.text for part in next(iter(diagnosis.to_lines(found))))
-    said = "safe, unless the query keeps state, which is lost: a restart runs batch"
+    said = "safe, unless the query keeps state and its state is lost: a restart runs batch"
     expected = said if judgement is Judgement.SAFE else "undefined: if the query keeps state, batch"
     assert first.startswith(expected)
 

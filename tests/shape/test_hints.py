@@ -57,7 +57,7 @@ FOLLOWED = {
     "delete every table that the query writes": _BEGIN,
     "if you have no copy, …; then remove": _BACK,
     "if not, …; then move": _BACK,
-    "put back a copy of every table": _BACK,
+    "restore every table that the query writes": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",
     "put back a copy of the table": f"{_SPARK}::test_a_copy_of_the_table_is_put_back_as_told",
     "put an undamaged file": f"{_SPARK}::test_a_damaged_file_is_mended_or_taken_out_as_told",

@@ -34,6 +34,6 @@ def take_sinks_back(last: int) -> str:
             " `holdfast_ledger`)"
         )
     return (
-        f"put back a copy of every table that the query writes, as it was after batch {last} (in a"
-        " database, together with the job's rows in `holdfast_ledger`)"
+        f"restore every table that the query writes to its state after batch {last} (in a database,"
+        " together with the job's rows in `holdfast_ledger`)"
     )
