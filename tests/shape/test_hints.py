@@ -55,7 +55,7 @@ FOLLOWED = {
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,
-    "if you have no copy, …; then remove": _BACK,
+    "if you have no copy of the checkpoint, …; then remove": _BACK,
     "if not, …; then move": _BACK,
     "restore every table that the query writes": _BACK,
     "restore the table and its ledger": f"{_SPARK}::test_a_lost_table_is_accepted_as_told",

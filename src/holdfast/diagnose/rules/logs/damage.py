@@ -154,9 +154,9 @@ def _advise_without_offsets(batch: int, evidence: Evidence, *, continuous: bool)
     if committed >= batch:
         entries += f" and {_name_entries('commits', batch, committed)}"
     return (
-        f"if you have no copy, {advice.take_sinks_back(batch - 1)}; then remove {entries}, with"
-        f" their hidden `.crc` files: batch {batch - 1} then counts as the last batch done, and"
-        " Spark reads again what came after it"
+        f"if you have no copy of the checkpoint, {advice.take_sinks_back(batch - 1)}; then remove"
+        f" {entries}, with their hidden `.crc` files: batch {batch - 1} then counts as the last"
+        " batch done, and Spark reads again what came after it"
     )
 
 

@@ -170,9 +170,9 @@ def _make_ahead_finding(given: RuleInput, planned: int, committed: int) -> Findi
         remedies=(
             f"restore `offsets/{committed}` from a copy of the checkpoint",
             (
-                f"if you have no copy, {advice.take_sinks_back(planned)}; then remove"
-                f" {_name_commits(planned + 1, committed)}: batch {planned} then counts as the last"
-                " batch done, and Spark reads again what came after it"
+                f"if you have no copy of the checkpoint, {advice.take_sinks_back(planned)}; then"
+                f" remove {_name_commits(planned + 1, committed)}: batch {planned} then counts as"
+                " the last batch done, and Spark reads again what came after it"
             ),
             f"if you have no copy of the tables either, {advice.NEW_CHECKPOINT}",
         ),
