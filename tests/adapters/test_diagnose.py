@@ -607,7 +607,7 @@ def test_a_driver_that_was_killed_a_moment_ago_is_not_said_to_run(tmp_path: Path
 _HOLD = """
 import sys, time
 from holdfast.model.ids import Epoch, JobName
-from holdfast.run import lease
+from holdfast.run.start import lease
 from holdfast.storage import open_store
 lease.acquire(open_store(sys.argv[1]), JobName("c"), above=Epoch(0))
 print("held", flush=True)

@@ -97,9 +97,9 @@ def test_a_ledger_that_lacks_batches_is_not_safe(tmp_path: Path, served: Served,
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"server": ""}, "the run records do not say on which server the table is"),
+        ({"server": ""}, "the run records do not name the server of the table"),
         ({"server": "host=127.0.0.1 port=1 dbname=d user=u"}, "expected to reach PostgreSQL at"),
-        ({"kind": "JdbcAppend"}, "a ledger behind JDBC is read through Spark"),
+        ({"kind": "JdbcAppend"}, "a JDBC ledger can only be read through Spark"),
     ],
 )
 def test_a_ledger_that_is_not_read_is_named_and_never_safe(
@@ -116,7 +116,7 @@ def test_the_command_says_so(tmp_path: Path, served: Served) -> None:
     done = holdfast("diagnose", str(location))
     assert done.returncode == 1
     assert "safe" not in done.stdout.splitlines()[0]
-    assert "a ledger behind JDBC" in done.stdout
+    assert "a JDBC ledger" in done.stdout
 
 
 def test_inspect_asks_no_database(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_inspect_asks_no_database(tmp_path: Path) -> None:
     }
     found = evidence(checkpoint(tmp_path, job="c", generation=1, writes=[write])).ledgers
     assert isinstance(found[0].batch, Unknown)
-    assert "was not asked" in found[0].batch.reason
+    assert "was not queried" in found[0].batch.reason
 
 
 class ClearTextServer:

@@ -32,7 +32,7 @@ ACQUIRE = """
 import sys, time
 from holdfast.errors import DriverFenced, LeaseHeld
 from holdfast.model.ids import Epoch, JobName
-from holdfast.run import lease
+from holdfast.run.start import lease
 from holdfast.storage import open_store
 store = open_store(sys.argv[1])
 print("ready", flush=True)

@@ -22,7 +22,7 @@ ACQUIRE = """
 import json, sys
 from holdfast.errors import LeaseHeld
 from holdfast.model.ids import Epoch, JobName
-from holdfast.run import lease
+from holdfast.run.start import lease
 from holdfast.storage import open_store
 store = open_store(sys.argv[1], json.loads(sys.argv[2]))
 print("ready", flush=True)
