@@ -199,6 +199,7 @@ def read_state(  # noqa: PLR0913  one parameter per option of the command
     from holdfast.gather.state import operators as states
     from holdfast.gather.state import readable_batches, stores
     from holdfast.run import state as state_reader
+    from holdfast.run import state_copy
 
     checkpoint = resolve.find_checkpoint(location, storage)
     reader = checkpoint.place.reader
@@ -217,7 +218,7 @@ def read_state(  # noqa: PLR0913  one parameter per option of the command
         unique_ids=any(unique for _, unique in tree.kinds_of_state),
     )
     readable_batches.require_schema(request, tree)
-    with state_reader.copy_checkpoint(reader, checkpoint.top, operator) as copy:
+    with state_copy.copy_checkpoint(reader, checkpoint.top, operator) as copy:
         rows = state_reader.read_with_own_spark(copy, evidence, query, debug=debug)
     return StateReport(location=checkpoint.place.url, operator=evidence, query=query, rows=rows)
 

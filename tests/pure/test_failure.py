@@ -1,4 +1,4 @@
-"""A failed query is told in one sentence: the line that says most, and whose it is."""
+"""A failed query is reported in one sentence, with the job and the line that explains most."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_the_line_that_says_most_is_told_whole(
 
 def test_it_is_told_of_the_job_that_failed() -> None:
     with (
-        pytest.raises(QueryFailed, match="expected job `orders` to run"),
+        pytest.raises(QueryFailed, match="job `orders` failed: KeyError"),
         failure.translate_errors(_JOB),
     ):
         raise KeyError("amount")

@@ -1,13 +1,13 @@
-"""What is told of a Python function, so that another one is noticed."""
+"""The dump of a Python function differs if the function changed."""
 
 from collections.abc import Callable
 from functools import partial
 
-from holdfast.run.query import fingerprint
+from holdfast.run.query import function_code
 
 
 def told(called: object) -> list[str]:
-    return list(fingerprint._dump_value(called, set()))  # noqa: SLF001  what a worker gets is not had here
+    return list(function_code.dump(called, set()))
 
 
 class Times:

@@ -24,12 +24,13 @@ _KNOWN = {
     "cli/inspect.py": 4,
     "cli/options.py": 2,
     "cli/state.py": 1,
-    "run/state.py": 2,  # what Spark's JVM said: `redact.text`; a copy of state to read from
+    "run/state.py": 1,  # the output of Spark's JVM: `redact.text`
+    "run/state_copy.py": 1,  # a copy of state to read from
     "run/query/stream.py": 1,  # rows of a skipped batch, to nowhere
     "run/session/jars.py": 3,  # names of jars
-    "run/watch/records.py": 1,  # run records: `_without_secrets`
+    "run/watch/records.py": 1,  # run records: `_remove_secrets`
     "run/start/lease.py": 1,  # host and process
-    "run/start/locations.py": 1,  # the location, which `declared_base` lets in without secrets
+    "run/start/locations.py": 1,  # the location, which `resolve_base` lets in without secrets
     "storage/exclusive.py": 3,  # a lease, a commit of Delta, a probe
     "storage/hdfs.py": 1,  # the stores themselves
 }

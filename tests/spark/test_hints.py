@@ -426,7 +426,7 @@ def test_a_damaged_file_is_mended_or_taken_out_as_told(setup: Setup, *, mend: bo
     (part,) = staged.glob("part-*.parquet")
     damaged = setup.home / "landing/a.parquet"
     damaged.write_bytes(b"PAR1 this is not parquet PAR1")
-    with pytest.raises(SourceUnavailable, match="a file that cannot be read") as told:
+    with pytest.raises(SourceUnavailable, match="a file cannot be read") as told:
         setup.run("delta", format_="parquet")
     assert "start once with `--accept SOURCE_FILES_GONE`" in told.value.hint
     if mend:

@@ -22,7 +22,7 @@ from holdfast.gather.logs import tail
 from holdfast.gather.state import operators as states
 from holdfast.gather.state import readable_batches, stores
 from holdfast.model.state import OperatorEvidence
-from holdfast.run import state
+from holdfast.run import state, state_copy
 
 pytestmark = pytest.mark.spark
 _OF_THIS_LINE = [one for one in GOLDEN if one.version.startswith("4.1.")]
@@ -57,7 +57,7 @@ def read(
         limit=limit,
         unique_ids=any(unique for _, unique in listed.kinds_of_state),
     )
-    with state.copy_checkpoint(found.place.reader, found.top, operator) as copy:
+    with state_copy.copy_checkpoint(found.place.reader, found.top, operator) as copy:
         return state.read(copy, operators[operator], wanted, spark)
 
 
@@ -70,8 +70,8 @@ def rows(
 ) -> tuple[state.StateRow, ...]:
     """The rows of the first operator, all of them."""
     found = read(spark, place, batch=batch, changes=changes)
-    assert not found.cut
-    return found.shown
+    assert not found.is_cut
+    return found.rows
 
 
 def scenario(name: str) -> Golden:
@@ -155,8 +155,8 @@ def test_more_rows_than_wanted_are_told(spark: SparkSession) -> None:
     most, fewest = max(counts.values()), min(counts.values())
     whole = read(spark, golden.checkpoint, limit=most)
     cut = read(spark, golden.checkpoint, limit=most - 1)
-    assert (len(whole.shown), whole.cut) == (12, False)
-    assert (len(cut.shown), cut.cut) == (most - 1 + min(fewest, most - 1), True)
+    assert (len(whole.rows), whole.is_cut) == (12, False)
+    assert (len(cut.rows), cut.is_cut) == (most - 1 + min(fewest, most - 1), True)
 
 
 @pytest.mark.prove

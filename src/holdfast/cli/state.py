@@ -91,7 +91,7 @@ def _to_document(report: ops.StateReport) -> Json:
         "batch": report.query.batch,
         "changes": None if report.query.changes is None else list(report.query.changes),
         "limit": report.query.limit,
-        "cut": report.rows.cut,
+        "cut": report.rows.is_cut,
         "rows": [
             {
                 "part": row.part,
@@ -101,7 +101,7 @@ def _to_document(report: ops.StateReport) -> Json:
                 "batch": row.batch,
                 "change": row.change,
             }
-            for row in report.rows.shown
+            for row in report.rows.rows
         ],
     }
 
@@ -126,10 +126,10 @@ def _format_lines(report: ops.StateReport) -> Iterator[Line]:
             row.key,
             row.value,
         )
-        for row in report.rows.shown
+        for row in report.rows.rows
     ]
     yield from table.to_lines(heads, cells)
-    if report.rows.cut:
+    if report.rows.is_cut:
         more = min(query.limit * 10, MOST_ROWS)
         note = f"more rows exist than `--limit {query.limit}`; show more with `--limit {more}`"
         yield (Part(note, Style.CAREFUL),)

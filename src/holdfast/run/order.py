@@ -45,13 +45,13 @@ def start(
     except BaseException:  # whatever it is, the next start must not wait for a lease
         admission.keep_leases(base, admitted).close()
         raise
-    for one in admitted:
-        say(f"{one.job.name}: checkpoint {one.life.location}, epoch {one.life.epoch}")
+    for entry in admitted:
+        say(f"{entry.job.name}: checkpoint {entry.life.location}, epoch {entry.life.epoch}")
     running = Running(
         base, pipeline.storage, _open_session(base, admitted, open_session), options, say
     )
     try:
-        for runner in [running.add(one) for one in admitted]:
+        for runner in [running.add(entry) for entry in admitted]:
             if wake is not None and wake.is_set():
                 break
             with failure.translate_errors(runner.job):
@@ -86,25 +86,28 @@ def _open_session(
 
 
 def _order_jobs(jobs: Sequence[Job]) -> list[Job]:
-    """Writers of a table before its readers; otherwise as declared."""
+    """Return the jobs with writers of a table before its readers, otherwise as declared."""
     ordered: list[Job] = []
     waiting = list(jobs)
     while waiting:
-        tables = {p for other in waiting for p in _list_written_tables(other)}
-        free = [
+        tables = {path for job in waiting for path in _list_written_tables(job)}
+        ready = [
             job
             for job in waiting
             if not (_list_read_tables(job) & (tables - _list_written_tables(job)))
         ]
-        ordered += free or waiting
+        ordered += ready or waiting
         waiting = [job for job in waiting if job not in ordered]
     return ordered
 
 
 def _list_read_tables(job: Job) -> set[str]:
-    return {urls.to_canonical(s.path) for s in job.reads if isinstance(s, DeltaTable)}
+    return {
+        urls.to_canonical(source.path) for source in job.reads if isinstance(source, DeltaTable)
+    }
 
 
 def _list_written_tables(job: Job) -> set[str]:
-    paths = (find_target(o.sink) for o in job.writes if not isinstance(o.sink, DatabaseSink))
+    sinks = [output.sink for output in job.writes]
+    paths = (find_target(sink) for sink in sinks if not isinstance(sink, DatabaseSink))
     return {urls.to_canonical(path) for path in paths if path}

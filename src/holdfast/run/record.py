@@ -1,4 +1,4 @@
-"""Run records for any PySpark application, in one line."""
+"""Run records for any PySpark application: one call per session."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def record(spark: "SparkSession", *, storage: Mapping[str, str] | None = None) -> "Records":
-    """Keep run records of every streaming query of a session, beside each checkpoint.
+    """Write run records for every streaming query of a session, next to its checkpoint.
 
     The records of a query with the checkpoint `<folder>/<name>` go to
-    `<folder>/.holdfast/<name>/runs/`. Call it once, before the queries start.
+    `<folder>/.holdfast/<name>/runs/`. Call this once, before the queries start.
     """
     from holdfast.run.watch import listener, records
 

@@ -1,18 +1,7 @@
-"""The rows of a state store, through Spark's State Data Source, from a copy of the checkpoint.
-
-A copy, because the source writes: up to Spark 4.1 it makes folders that are not there, and up to
-4.2 it opens a store for writing. The copy holds what the source needs and no more:
-
-    metadata   offsets/   commits/   state/<operator>/
-
-A transformWithState operator names its schema files by absolute paths. In the copy they are made
-to name the copy's own, so that a checkpoint that was moved can be read, too.
-"""
+"""A copy of a checkpoint -> the rows of a state store, read with Spark's State Data Source."""
 
 import json
-import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,26 +15,21 @@ from holdfast.model.json import as_mapping
 from holdfast.model.state import OperatorEvidence
 from holdfast.report import redact
 from holdfast.run.session import interruptible
-from holdfast.storage import Children, Missing, Piece, Portion, Reader, Refused, urls
-from holdfast.storage.reader import join_path
+from holdfast.storage import urls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_EVERYTHING = 1 << 62
-_AT_ONCE = 64
 _COMMIT_VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-_OPERATOR_METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
-_CHECKSUM_OF_IT = re.compile(r"state/\d+/_metadata/v2/\.\d+\.crc")
-_SCHEMA_PATH = re.compile(rb'"[^"]*/(state/\d+/_stateSchema/[^"]+)"')
+_SPARK_COLUMNS = ("batch_id", "change_type", "partition_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateQuery:
-    """Which rows to show; `changes` are the first and last batch of a change feed.
+    """The rows to read; `changes` are the first and the last batch of a change feed.
 
-    `unique_ids` says that versions of state have ids in their names, and the commits name them.
+    With `unique_ids`, the names of state versions contain ids, which the commit log lists.
     """
 
     operator: int
@@ -57,7 +41,7 @@ class StateQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRow:
-    """One row of a state store after a batch; `change` is empty unless changes were asked for."""
+    """One row of a state store after a batch; `change` is empty unless it is in a change feed."""
 
     part: str
     partition: int
@@ -69,55 +53,55 @@ class StateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRows:
-    """Rows of an operator; `cut` where a part of its state has more than were wanted."""
+    """The rows of an operator; `is_cut` if a part of its state has more rows than the limit."""
 
-    shown: tuple[StateRow, ...]
-    cut: bool
+    rows: tuple[StateRow, ...]
+    is_cut: bool
 
 
 def read_with_own_spark(
-    copy: Path, operator: OperatorEvidence, wanted: StateQuery, *, debug: bool
+    copy: Path, operator: OperatorEvidence, query: StateQuery, *, debug: bool
 ) -> StateRows:
-    """The rows, through a Spark of their own, which Ctrl-C ends.
+    """Return the rows from a Spark session of their own, which Ctrl-C ends.
 
-    What its JVM writes by itself is kept in a file, and shown where something unforeseen fails.
+    The output of the JVM goes to a file. It is shown only after an unexpected error.
     """
-    said = copy.with_name("jvm.err")
+    jvm_output = copy.with_name("jvm.err")
 
-    def through_spark() -> StateRows:
-        with _open_session(said, debug=debug) as spark:
-            return read(copy, operator, wanted, spark)
+    def read_rows() -> StateRows:
+        with _open_session(jvm_output, debug=debug) as spark:
+            return read(copy, operator, query, spark)
 
     try:
-        return interruptible.run(through_spark)
+        return interruptible.run(read_rows)
     except HoldfastError:
         raise
     except Exception:
-        if said.exists():
-            sys.stderr.write(redact.text(said.read_text("utf-8", "replace")))
+        if jvm_output.exists():
+            sys.stderr.write(redact.text(jvm_output.read_text("utf-8", "replace")))
         raise
 
 
 def read(
-    copy: Path, operator: OperatorEvidence, wanted: StateQuery, spark: "SparkSession"
+    copy: Path, operator: OperatorEvidence, query: StateQuery, spark: "SparkSession"
 ) -> StateRows:
-    """The rows, at most so many of each part of the operator's state."""
+    """Return the rows, at most `query.limit` per part of the operator's state."""
     # State stores report to an endpoint of the driver that only the stream manager registers.
     _ = spark.streams.active
-    # Spark reads commits of either version only where the session says which it is.
-    spark.conf.set(_COMMIT_VERSION, "2" if wanted.unique_ids else "1")
-    found: list[StateRow] = []
-    cut = False
+    # Spark can read both versions of the commit log, but only if the session names the version.
+    spark.conf.set(_COMMIT_VERSION, "2" if query.unique_ids else "1")
+    rows: list[StateRow] = []
+    is_cut = False
     for part, options in _list_parts(operator):
         with _translate_errors():
-            own = _collect_rows(part, _load_part(spark, copy, wanted, options), wanted)
-        found += own[: wanted.limit]
-        cut = cut or len(own) > wanted.limit
-    return StateRows(shown=tuple(found), cut=cut)
+            part_rows = _collect_rows(part, _load_part(spark, copy, query, options), query)
+        rows += part_rows[: query.limit]
+        is_cut = is_cut or len(part_rows) > query.limit
+    return StateRows(rows=tuple(rows), is_cut=is_cut)
 
 
 def _list_parts(operator: OperatorEvidence) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """What an operator's state is made of, with the options that name each part."""
+    """Yield the parts of an operator's state, with the reader options that select each part."""
     name = operator.name.value if isinstance(operator.name, Known) else ""
     if name == "symmetricHashJoin":
         yield "left", {"joinSide": "left"}
@@ -126,77 +110,80 @@ def _list_parts(operator: OperatorEvidence) -> Iterator[tuple[str, Mapping[str, 
     variables = as_mapping(operator.properties).get("stateVariables")
     if isinstance(variables, Sequence) and not isinstance(variables, str):
         for variable in variables:
-            told = as_mapping(variable).get("stateName")
-            if isinstance(told, str) and not told.startswith("$"):
-                yield told, {"stateVarName": told}
+            variable_name = as_mapping(variable).get("stateName")
+            if isinstance(variable_name, str) and not variable_name.startswith("$"):
+                yield variable_name, {"stateVarName": variable_name}
         return
     yield "", {}
 
 
 def _load_part(
-    spark: "SparkSession", copy: Path, wanted: StateQuery, options: Mapping[str, str]
+    spark: "SparkSession", copy: Path, query: StateQuery, options: Mapping[str, str]
 ) -> "DataFrame":
-    reader = spark.read.format("statestore").option("operatorId", wanted.operator)
+    reader = spark.read.format("statestore").option("operatorId", query.operator)
     for key, value in options.items():
         reader = reader.option(key, value)
-    if wanted.changes is not None:
+    if query.changes is not None:
         reader = reader.option("readChangeFeed", "true")
-        reader = reader.option("changeStartBatchId", wanted.changes[0])
-        reader = reader.option("changeEndBatchId", wanted.changes[1])
+        reader = reader.option("changeStartBatchId", query.changes[0])
+        reader = reader.option("changeEndBatchId", query.changes[1])
     else:
-        reader = reader.option("batchId", wanted.batch)
+        reader = reader.option("batchId", query.batch)
     return reader.load(urls.to_spark_url(str(copy)))
 
 
-def _collect_rows(part: str, frame: "DataFrame", wanted: StateQuery) -> list[StateRow]:
-    """One row more than is wanted, where there is one, with its columns as JSON.
+def _collect_rows(part: str, frame: "DataFrame", query: StateQuery) -> list[StateRow]:
+    """Return up to one row more than the limit, with the columns as JSON.
 
     The JSON is made here, because Spark's own to_json fails on the rows of a join.
     """
-    known = [name for name in ("batch_id", "change_type", "partition_id") if name in frame.columns]
-    shown = [field for field in frame.schema.fields if field.name not in known]
-    keys = [field for field in shown if "key" in field.name] or shown[:1]
-    values = [field for field in shown if field not in keys]
+    columns = [field for field in frame.schema.fields if field.name not in _SPARK_COLUMNS]
+    keys = [field for field in columns if "key" in field.name] or columns[:1]
+    values = [field for field in columns if field not in keys]
     return [
         StateRow(
             part=part,
             partition=row["partition_id"],
-            key=_format_json({one.name: _to_plain(row[one.name], one.dataType) for one in keys}),
-            value=_format_json(
-                {one.name: _to_plain(row[one.name], one.dataType) for one in values}
+            key=_format_json(
+                {field.name: _to_plain(row[field.name], field.dataType) for field in keys}
             ),
-            batch=row["batch_id"] if "batch_id" in known else wanted.batch,
-            change=row["change_type"] if "change_type" in known else "",
+            value=_format_json(
+                {field.name: _to_plain(row[field.name], field.dataType) for field in values}
+            ),
+            batch=row["batch_id"] if "batch_id" in frame.columns else query.batch,
+            change=row["change_type"] if "change_type" in frame.columns else "",
         )
-        for row in frame.limit(wanted.limit + 1).collect()
+        for row in frame.limit(query.limit + 1).collect()
     ]
 
 
 def _format_json(columns: Mapping[str, object]) -> str:
-    """A single column alone; of several, an object with all of them."""
+    """Return the value of a single column, or an object with all columns."""
     if not columns:
         return ""
-    shown = next(iter(columns.values())) if len(columns) == 1 else columns
-    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
+    value = next(iter(columns.values())) if len(columns) == 1 else columns
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _to_plain(value: object, kind: "DataType") -> object:
-    """Rows inside of rows, lists and maps as JSON has them; keys of a map become texts.
+    """Return nested rows, lists and maps as JSON has them; the keys of a map become strings.
 
-    A timestamp is in UTC, and says so: Spark gives it in the time zone of this machine. One without
-    a time zone is left as it is.
+    Timestamps are converted from the time zone of this machine, in which PySpark returns them, to
+    UTC, and the text says so. A timestamp without a time zone stays as it is.
     """
-    from pyspark.sql import types  # a session is there
+    from pyspark.sql import types  # a session exists, so pyspark is installed
 
     match value, kind:
         case tuple(), types.StructType():
-            each = zip(kind.fields, value, strict=True)
-            return {field.name: _to_plain(one, field.dataType) for field, one in each}
+            members = zip(kind.fields, value, strict=True)
+            return {field.name: _to_plain(member, field.dataType) for field, member in members}
         case Mapping(), types.MapType():
-            key, held = kind.keyType, kind.valueType
-            return {str(_to_plain(one, key)): _to_plain(value[one], held) for one in value}
+            key_type, value_type = kind.keyType, kind.valueType
+            return {
+                str(_to_plain(key, key_type)): _to_plain(value[key], value_type) for key in value
+            }
         case list() | tuple(), types.ArrayType():
-            return [_to_plain(one, kind.elementType) for one in value]
+            return [_to_plain(member, kind.elementType) for member in value]
         case datetime(), types.TimestampType():
             return str(value.astimezone(UTC))
         case bytes() | bytearray(), _:
@@ -207,10 +194,8 @@ def _to_plain(value: object, kind: "DataType") -> object:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """What Spark cannot read is said in its own words."""
-    from py4j.protocol import (
-        Py4JError,
-    )
+    """Raise StateUnreadable, in Spark's own words, if Spark cannot read the state."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
@@ -220,77 +205,31 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _make_unreadable_error(error: Exception) -> StateUnreadable:
-    """What Spark said, in one sentence: the innermost cause that has one."""
+    """Return an error with the innermost cause that Spark gives, in one sentence."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line for line in lines if line.startswith(("Caused by: ", ": ", "["))]
-    said = next((line for line in reversed(causes) if "[" in line), (causes or lines or [""])[0])
+    cause = next((line for line in reversed(causes) if "[" in line), (causes or lines or [""])[0])
     return StateUnreadable(
-        f"expected Spark to read the state, found: {said.removeprefix('Caused by').strip(': ')}",
-        hint="ask for a batch whose state is still there: `holdfast inspect` names the oldest",
+        f"Spark cannot read the state: {cause.removeprefix('Caused by').strip(': ')}",
+        hint="choose a batch whose state still exists: `holdfast inspect` shows the oldest",
     )
 
 
 @contextmanager
-def copy_checkpoint(reader: Reader, top: Children, operator: int) -> Iterator[Path]:
-    """A copy of what the source needs, in a temporary folder."""
-    with tempfile.TemporaryDirectory(
-        prefix="holdfast-state-", ignore_cleanup_errors=True
-    ) as folder:
-        copy = Path(folder) / "checkpoint"
-        wanted = [name for name in ("offsets", "commits") if name in top.folders]
-        paths = [file.name for file in top.files if file.name in ("metadata", ".metadata.crc")]
-        for found in reader.walk([*wanted, f"state/{operator}"]):
-            if isinstance(found, Portion):
-                paths += [join_path(found.folder, file.name) for file in found.files]
-            elif found.forbidden:
-                raise _make_refused_error(found.path, found)
-        # What is changed on the way must not be held against a checksum of what it was.
-        paths = [path for path in paths if not _CHECKSUM_OF_IT.fullmatch(path)]
-        for start in range(0, len(paths), _AT_ONCE):
-            _copy_files(reader, copy, paths[start : start + _AT_ONCE])
-        yield copy
-
-
-def _copy_files(reader: Reader, copy: Path, paths: Sequence[str]) -> None:
-    for piece, data in reader.read([Piece(path=path, most=_EVERYTHING) for path in paths]):
-        if isinstance(data, Missing):
-            continue  # a running query has removed it
-        if isinstance(data, Refused):
-            raise _make_refused_error(piece.path, data)
-        target = copy / piece.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_relocate_schema_files(piece.path, data, copy))
-
-
-def _make_refused_error(path: str, refused: Refused) -> StateUnreadable:
-    return StateUnreadable(
-        f"expected to read `{path}`, found: {refused.reason}",
-        hint="run as a user who may read the checkpoint",
-    )
-
-
-def _relocate_schema_files(path: str, data: bytes, copy: Path) -> bytes:
-    """The file, with the schema files that it names taken from the copy."""
-    if not _OPERATOR_METADATA.fullmatch(path):
-        return data
-    return _SCHEMA_PATH.sub(rb'"%b/\1"' % urls.to_spark_url(str(copy)).encode(), data)
-
-
-@contextmanager
-def _open_session(said: Path, *, debug: bool) -> "Iterator[SparkSession]":
-    """A session of its own, for as long as rows are read."""
+def _open_session(jvm_output: Path, *, debug: bool) -> "Iterator[SparkSession]":
+    """Yield a session that is stopped after the rows are read."""
     try:
-        import pyspark  # noqa: F401  only to see whether it is there
+        import pyspark  # noqa: F401  only to check that it is installed
     except ModuleNotFoundError as error:
         raise make_extras_error(["pyspark"], ["spark"]) from error
-    from holdfast.run.session import build as sessions  # pyspark is known to be there
+    from holdfast.run.session import build  # imports pyspark, which is installed
 
-    given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    with nullcontext() if debug else said.open("wb") as errors:
-        spark = sessions.open_session(
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    with nullcontext() if debug else jvm_output.open("wb") as errors:
+        spark = build.open_session(
             "holdfast state",
             master=None,
-            given=given,
+            given=settings,
             on_s3=False,
             debug=debug,
             jvm_errors=errors,

@@ -17,22 +17,22 @@ def load(target: str) -> Pipeline:
     """Return the pipeline that `MODULE[:PIPELINE]` names; MODULE is a dotted name or a file."""
     name, _, attribute = target.partition(":")
     module = _import_module(name)
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    pipelines = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    listed = ", ".join(f"`{key}`" for key in pipelines) or "none"
     if attribute:
-        if attribute in found:
-            return found[attribute]
+        if attribute in pipelines:
+            return pipelines[attribute]
+        example = _format_run_command(name, next(iter(pipelines), "NAME"))
         raise PipelineNotFound(
-            f"`{name}` has no Pipeline named `{attribute}`. Its pipelines:"
-            f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-            hint=f"name one of them: `{_format_run_command(name, next(iter(found), 'NAME'))}`",
+            f"`{name}` has no Pipeline named `{attribute}`. Its pipelines: {listed}",
+            hint=f"name a Pipeline of the module: `{example}`",
         )
-    distinct = {id(pipeline): pipeline for pipeline in found.values()}
+    distinct = {id(pipeline): pipeline for pipeline in pipelines.values()}
     if len(distinct) == 1:
         return next(iter(distinct.values()))
     raise PipelineNotFound(
-        f"cannot choose a Pipeline in `{name}`. Its pipelines:"
-        f" {', '.join(f'`{key}`' for key in found) or 'none'}",
-        hint=f"name one: `{_format_run_command(name, 'PIPELINE')}`",
+        f"cannot choose a Pipeline in `{name}`. Its pipelines: {listed}",
+        hint=f"name the Pipeline to run: `{_format_run_command(name, 'PIPELINE')}`",
     )
 
 
@@ -43,8 +43,8 @@ def _format_run_command(module: str, pipeline: str) -> str:
 def _make_importable(folder: Path) -> None:
     """Let this process and Spark's workers on this machine import from a folder."""
     sys.path.insert(0, str(folder))
-    earlier = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([earlier] if earlier else [])])  # noqa: TID251
+    old_path = os.environ.get("PYTHONPATH")  # noqa: TID251  the workers inherit it
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([old_path] if old_path else [])])  # noqa: TID251
 
 
 def _import_module(name: str) -> ModuleType:
@@ -69,15 +69,15 @@ def _import_module(name: str) -> ModuleType:
 
 def _make_import_error(name: str, error: Exception) -> ModuleFailed:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename]
-    where = (own or frames)[-1]
-    alone = ["python", name] if name.endswith(".py") else ["python", "-c", f"import {name}"]
-    hint = f"show the whole error with `{shlex.join(alone)}`"
+    user_frames = [frame for frame in frames if "site-packages" not in frame.filename]
+    frame = (user_frames or frames)[-1]
+    command = ["python", name] if name.endswith(".py") else ["python", "-c", f"import {name}"]
+    hint = f"run `{shlex.join(command)}` to see the whole error"
     if "pyspark" in Path(frames[-1].filename).parts:
         hint = "create columns and UDFs inside the job's function: Spark has not started yet"
-    where_and_why = ": ".join(filter(None, [f"{where.filename}:{where.lineno}", str(error)]))
+    place_and_text = ": ".join(filter(None, [f"{frame.filename}:{frame.lineno}", str(error)]))
     return ModuleFailed(
-        f"cannot import `{name}`: {type(error).__name__} in {where_and_why}", hint=hint
+        f"cannot import `{name}`: {type(error).__name__} in {place_and_text}", hint=hint
     )
 
 

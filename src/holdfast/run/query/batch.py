@@ -1,15 +1,15 @@
-"""The offset log -> a Batch: which range a batch id stands for, and a digest of it.
+"""The offset log -> a Batch: the range that a batch id stands for, and a digest of the range.
 
-Spark writes `offsets/N` before it runs batch N, so the range is always there to read. For a file
+Spark writes `offsets/N` before it runs batch N, so a running batch always has an entry. For a file
 source the digest covers the files themselves, from the source's own log: after a rewind the same
-log offset can mean other files. The first batch begins where the source's own `sources/<i>/0` says,
-as Kafka's does.
+log offset can stand for different files. The first batch starts at the offset in `sources/<i>/0`,
+if the source writes that file, as Kafka's does.
 
-An entry has a line for each use of a source in the query, and each source has one folder, numbered
-by its first use: `orders.filter(…).union(orders.filter(…))` has two lines and the folder 0.
+An entry has one line per use of a source in the query. Each source has one folder, numbered by its
+first use: `orders.filter(…).union(orders.filter(…))` has two lines, and only the folder 0.
 
-Where the running query says its own offsets (`own_offsets.py`), these are the range, because the
-rows are theirs, and an entry that says something else is refused.
+If the running query gives its own offsets (`own_offsets.py`), they are the range, because the query
+reads its rows by them. An entry that contradicts them is refused.
 """
 
 import hashlib
@@ -28,11 +28,12 @@ from holdfast.run.query.own_offsets import NOT_ASKED, OwnRange
 from holdfast.storage import Missing, Store
 
 _TAIL_BYTES = 64 << 10
+_NO_FILE = Unreadable(reason="the file does not exist")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What one source gave to one batch: from the end of the batch before to the end of this."""
+    """The part of one source that one batch reads, from the end of the previous batch on."""
 
     source: str
     start: Json
@@ -42,7 +43,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastBatch:
-    """The batch that was read last."""
+    """The batch that the reader read last."""
 
     batch: BatchId
     entry: OffsetEntry
@@ -50,29 +51,32 @@ class _LastBatch:
 
 
 class OffsetReader:
-    """Reads batches of one checkpoint, remembering the last entry so that each is read once."""
+    """A reader of the batches of one checkpoint; it keeps the last entry, to read each one once."""
 
-    def __init__(self, store: Store, folder: str, life: Writer) -> None:
+    def __init__(self, store: Store, folder: str, writer: Writer) -> None:
         """Read the checkpoint in a folder of the store."""
         self._store = store
         self._folder = folder
-        self._life = life
+        self._writer = writer
         self._last: _LastBatch | None = None
 
     def batch(self, batch: BatchId, own: OwnRange | Unknown = NOT_ASKED) -> Batch:
-        """The batch, with its range and digest; raises OffsetsUnreadable or OffsetsReplaced."""
-        end = self._entry(batch)
-        if isinstance(own, Unknown) or own.ends.version != end.version:
-            start = self._before(batch)
+        """Return the batch with its range and digest; raise OffsetsUnreadable or OffsetsReplaced.
+
+        `own` is the range that the running query gives for the batch.
+        """
+        end = self._read_entry(batch)
+        if isinstance(own, Unknown) or own.end.version != end.version:
+            start = self._read_before(batch)
         else:
             self._require_own(batch, end, own)
-            start = own.begins
-        ranges = self._ranges(end, _map_offsets(start))
+            start = own.start
+        ranges = self._make_ranges(end, _map_offsets(start))
         digest = _compute_digest(ranges)
         before = self._digest_before(batch, start)
         self._last = _LastBatch(batch=batch, entry=end, digest=digest)
         return Batch(
-            life=self._life,
+            life=self._writer,
             id=batch,
             digest=digest,
             offsets=[{"source": r.source, "start": r.start, "end": r.end} for r in ranges],
@@ -82,138 +86,148 @@ class OffsetReader:
         )
 
     def entry(self, batch: BatchId) -> OffsetEntry | Unknown:
-        """Return the entry of a batch as it is now."""
+        """Return the current entry of a batch."""
         try:
-            return self._entry(batch)
+            return self._read_entry(batch)
         except OffsetsUnreadable as error:
             return Unknown(reason=error.message)
 
     def digest(self, batch: BatchId, starts: EndOffsets | Unknown) -> Digest | Unknown:
-        """Return the digest of a batch as the log has it now, beginning where it is said to."""
+        """Return the digest of a batch by its current entry and the given start offsets.
+
+        If the start offsets are unknown, the batch starts where the previous entry ends.
+        """
         try:
-            end = self._entry(batch)
-            known = _map_offsets(self._before(batch)) if isinstance(starts, Unknown) else starts
-            return _compute_digest(self._ranges(end, known))
+            end = self._read_entry(batch)
+            if isinstance(starts, Unknown):
+                starts = _map_offsets(self._read_before(batch))
+            return _compute_digest(self._make_ranges(end, starts))
         except OffsetsUnreadable as error:
             return Unknown(reason=error.message)
 
     def _require_own(self, batch: BatchId, entry: OffsetEntry, own: OwnRange) -> None:
-        """Raise if the entry is not what the query runs: nothing may be recorded by it."""
-        moved = ends.find_mismatch(ends.read_entry(own.ends), ends.read_entry(entry))
-        if moved is not None:
+        """Raise if the entry is not the running query's: its range must not go into a ledger."""
+        mismatch = ends.find_mismatch(ends.read_entry(own.end), ends.read_entry(entry))
+        if mismatch is not None:
             raise OffsetsReplaced(
-                f"expected `{self._life.location}/offsets/{batch}` as the running query wrote it,"
-                f" found that another driver replaced it: {moved}. Nothing was written",
-                hint="let the batch run again, over the range that the file has now; end every"
-                " other driver of the job",
+                f"another driver replaced `{self._writer.location}/offsets/{batch}` after the"
+                f" running query wrote it: {mismatch}. Nothing was written",
+                hint="stop every other driver of the job, and let the batch run again with the"
+                " range that the file has now",
             )
 
     def _digest_before(self, batch: BatchId, start: OffsetEntry | None) -> Digest | Unknown:
-        """Return the digest of the batch before this one; read from the log once per start."""
+        """Return the digest of the previous batch; only the first call of a start reads the log."""
         before = BatchId(batch - 1)
         if self._last is not None and self._last.batch == before:
             return self._last.digest
         if start is None:
             return Unknown(reason="no batch comes before this one")
         try:
-            earlier = self._before(before)
-            return _compute_digest(self._ranges(start, _map_offsets(earlier)))
+            earlier = self._read_before(before)
+            return _compute_digest(self._make_ranges(start, _map_offsets(earlier)))
         except (OffsetsUnreadable, StorageUnavailable) as error:
             return Unknown(reason=error.message)
 
-    def _before(self, batch: BatchId) -> OffsetEntry | None:
+    def _read_before(self, batch: BatchId) -> OffsetEntry | None:
+        """Return the entry of the previous batch; None for the first batch."""
         if batch == 0:
             return None
         if self._last is not None and self._last.batch == batch - 1:
             return self._last.entry
-        return self._entry(BatchId(batch - 1))
+        return self._read_entry(BatchId(batch - 1))
 
-    def _entry(self, batch: BatchId) -> OffsetEntry:
+    def _read_entry(self, batch: BatchId) -> OffsetEntry:
         path = f"{self._folder}/offsets/{batch}"
         data = self._store.read(path)
-        entry = (
-            Unreadable(reason="there is no such file")
-            if isinstance(data, Missing)
-            else offset_log.decode(data)
-        )
+        entry = _NO_FILE if isinstance(data, Missing) else offset_log.decode(data)
         if isinstance(entry, Unreadable):
-            raise self._unreadable(path, entry)
+            raise self._make_unreadable_error(path, entry)
         return entry
 
-    def _ranges(self, end: OffsetEntry, known: Mapping[str, Json]) -> list[Range]:
-        """What each line of an entry stands for.
+    def _make_ranges(self, end: OffsetEntry, starts: Mapping[str, Json]) -> list[Range]:
+        """Return the range of each line of an entry.
 
-        Where no source is used twice, each line has a folder of its own. Where one is, the last of
-        the lines has none, or that of another kind of source.
+        If no source is used twice, each line has its own folder. If a source is used twice, the
+        last lines have no folder, or the folder with their number belongs to a different kind of
+        source.
         """
         try:
-            folders: Mapping[str, str] = {one.source: one.source for one in end.sources}
-            return [self._range(one, known.get(one.source), folders) for one in end.sources]
+            folders: Mapping[str, str] = {line.source: line.source for line in end.sources}
+            return [
+                self._make_range(line, starts.get(line.source), folders) for line in end.sources
+            ]
         except OffsetsUnreadable:
-            folders = self._shared(end, known)
+            folders = self._match_folders(end, starts)
             if not folders:
                 raise
-        return [self._range(one, known.get(one.source), folders) for one in end.sources]
+        return [self._make_range(line, starts.get(line.source), folders) for line in end.sources]
 
-    def _shared(self, end: OffsetEntry, known: Mapping[str, Json]) -> Mapping[str, str]:
-        """The folders of lines of which some are of one source; nothing where none can be told.
+    def _match_folders(self, end: OffsetEntry, starts: Mapping[str, Json]) -> Mapping[str, str]:
+        """Return the folder of each line if lines share a source; empty if that is ambiguous.
 
-        Lines of one source have one range. Some sources have no folder.
+        Lines that share a source have the same range. Some sources have no folder.
         """
         names = self._store.names(f"{self._folder}/sources")
-        there = sorted((name for name in names if name.isdecimal()), key=int)
-        lines = [one for one in end.sources if one.offset is not None]
-        of_files = [one for one in lines if _parse_log_offset(one.offset) is not None]
-        if len(there) == 1:
-            return dict.fromkeys((one.source for one in of_files), there[0])
-        for some in (lines, of_files):
+        folders = sorted((name for name in names if name.isdecimal()), key=int)
+        lines = [line for line in end.sources if line.offset is not None]
+        file_lines = [line for line in lines if _parse_log_offset(line.offset) is not None]
+        if len(folders) == 1:
+            return dict.fromkeys((line.source for line in file_lines), folders[0])
+        for candidates in (lines, file_lines):
             ranges = {
-                one.source: json.to_canonical([known.get(one.source), one.offset]) for one in some
+                line.source: json.to_canonical([starts.get(line.source), line.offset])
+                for line in candidates
             }
-            different = list(dict.fromkeys(ranges.values()))
-            if len(different) == len(there):
-                return {name: there[different.index(one)] for name, one in ranges.items()}
+            distinct = list(dict.fromkeys(ranges.values()))
+            if len(distinct) == len(folders):
+                return {name: folders[distinct.index(text)] for name, text in ranges.items()}
         return {}
 
-    def _range(self, source: SourceOffset, start: Json, folders: Mapping[str, str]) -> Range:
+    def _make_range(self, line: SourceOffset, start: Json, folders: Mapping[str, str]) -> Range:
         files: tuple[FileEntry, ...] = ()
-        first, last = _parse_log_offset(start), _parse_log_offset(source.offset)
-        if last is None and start is None and source.offset is not None:
-            start = self._begun(folders.get(source.source, source.source), source.offset)
+        first, last = _parse_log_offset(start), _parse_log_offset(line.offset)
+        if last is None and start is None and line.offset is not None:
+            start = self._read_start(folders.get(line.source, line.source), line.offset)
         if last is not None:
             after = -1 if first is None else first
             files = tuple(
                 entry
                 for offset in range(after + 1, last + 1)
-                for entry in self._files(folders[source.source], offset)
+                for entry in self._read_files(folders[line.source], offset)
             )
-        return Range(source=source.source, start=start, end=source.offset, files=files)
+        return Range(source=line.source, start=start, end=line.offset, files=files)
 
-    def _begun(self, source: str, end: Json) -> Json:
-        """Where a source begins that no batch has read from; nothing where it does not keep that.
+    def _read_start(self, source: str, end: Json) -> Json:
+        """Return where the source starts, for its first batch; None if it does not record that.
 
-        Two queries that end their first batch at one place need not have begun at one. Of a source
-        that is used twice, the folder by the number of a line may be that of other topics.
+        The digest needs the start, because first batches of two queries can have the same end and
+        different starts. If a source is used twice, the folder with the number of a line can belong
+        to a source with other topics; its start does not count.
         """
         data = self._store.read(f"{self._folder}/sources/{source}/0")
-        begun = None if isinstance(data, Missing) else source_start.decode(data)
-        if not isinstance(begun, SourceStart):
+        start = None if isinstance(data, Missing) else source_start.decode(data)
+        if not isinstance(start, SourceStart):
             return None
-        other = isinstance(end, Mapping) and not end.keys() & json.as_mapping(begun.offset).keys()
-        return None if other else begun.offset
+        topics = json.as_mapping(start.offset).keys()
+        has_other_topics = isinstance(end, Mapping) and not end.keys() & topics
+        return None if has_other_topics else start.offset
 
-    def _files(self, source: str, log_offset: int) -> tuple[FileEntry, ...]:
+    def _read_files(self, source: str, log_offset: int) -> tuple[FileEntry, ...]:
         path = f"{self._folder}/sources/{source}/{log_offset}"
         data = self._store.read(path)
         if isinstance(data, Missing):
-            return self._compacted(self._compact(source, log_offset), log_offset)
+            return self._read_compacted(self._find_compact(source, log_offset), log_offset)
         entries = file_source_log.decode(data)
         if isinstance(entries, Unreadable):
-            raise self._unreadable(path, entries)
+            raise self._make_unreadable_error(path, entries)
         return entries
 
-    def _compact(self, source: str, log_offset: int) -> str:
-        """The first compact entry from a log offset on: Spark cleans plain entries below one."""
+    def _find_compact(self, source: str, log_offset: int) -> str:
+        """Return the first compact entry at or after a log offset.
+
+        Spark deletes the plain entries before a compact entry.
+        """
         folder = f"{self._folder}/sources/{source}"
         names = (
             name.removesuffix(".compact")
@@ -223,40 +237,38 @@ class OffsetReader:
         later = [int(name) for name in names if name.isdecimal() and int(name) >= log_offset]
         return f"{folder}/{min(later, default=log_offset)}.compact"
 
-    def _compacted(self, path: str, log_offset: int) -> tuple[FileEntry, ...]:
-        """The files of one log offset from a compact entry, reading only as much as is needed.
+    def _read_compacted(self, path: str, log_offset: int) -> tuple[FileEntry, ...]:
+        """Return the files of one log offset from a compact entry, reading no more than needed.
 
-        A compact entry holds every file that the source ever took; its own stand at the end.
+        A compact entry lists every file that the source ever took, the newest at the end.
         """
         size = _TAIL_BYTES
         while True:
             data = self._store.read(path, last=size)
             if isinstance(data, Missing):
-                raise self._unreadable(path, Unreadable(reason="there is no such file"))
-            whole = len(data) < size
-            entries = file_source_log.decode(data, whole=whole)
+                raise self._make_unreadable_error(path, _NO_FILE)
+            is_whole = len(data) < size
+            entries = file_source_log.decode(data, whole=is_whole)
             if isinstance(entries, Unreadable):
-                raise self._unreadable(path, entries)
-            own = tuple(entry for entry in entries if entry.log_offset == log_offset)
-            if whole or (entries and entries[0].log_offset < log_offset):
-                return own
+                raise self._make_unreadable_error(path, entries)
+            if is_whole or (entries and entries[0].log_offset < log_offset):
+                return tuple(entry for entry in entries if entry.log_offset == log_offset)
             size *= 8
 
-    def _unreadable(self, path: str, found: Unreadable) -> OffsetsUnreadable:
-        part = path.removeprefix(f"{self._folder}/")
+    def _make_unreadable_error(self, path: str, unreadable: Unreadable) -> OffsetsUnreadable:
+        file = f"{self._writer.location}/{path.removeprefix(f'{self._folder}/')}"
         return OffsetsUnreadable(
-            f"expected to read the running batch in `{self._life.location}/{part}`, found:"
-            f" {found.reason}",
-            hint=f"look at `{self._life.location}/{part}`; nothing was written for this batch",
+            f"cannot read the range of the running batch from `{file}`: {unreadable.reason}",
+            hint=f"check `{file}`; nothing was written for this batch",
         )
 
 
 def _map_offsets(entry: OffsetEntry | None) -> Mapping[str, Json]:
-    return {one.source: one.offset for one in entry.sources} if entry else {}
+    return {line.source: line.offset for line in entry.sources} if entry else {}
 
 
 def _compute_digest(ranges: list[Range]) -> Digest:
-    text = json.to_canonical([_to_digest_input(one) for one in ranges])
+    text = json.to_canonical([_to_digest_input(source_range) for source_range in ranges])
     return Digest(hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -265,19 +277,20 @@ def _parse_log_offset(offset: Json) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _to_digest_input(of: Range) -> Json:
-    if of.files:
-        return [of.source, [[entry.path, entry.timestamp_ms] for entry in of.files]]
-    return [of.source, of.start, of.end]
+def _to_digest_input(source_range: Range) -> Json:
+    if source_range.files:
+        files = source_range.files
+        return [source_range.source, [[file.path, file.timestamp_ms] for file in files]]
+    return [source_range.source, source_range.start, source_range.end]
 
 
 def _count_expected_rows(ranges: list[Range]) -> int | Unknown:
-    """How many rows the offsets promise: Kafka's offsets count rows, others do not."""
+    """Return how many rows the offsets stand for; only Kafka's offsets count rows."""
     total = 0
-    for one in ranges:
-        rows = _count_kafka_rows(one.start, one.end)
+    for source_range in ranges:
+        rows = _count_kafka_rows(source_range.start, source_range.end)
         if rows is None:
-            return Unknown(reason=f"the offsets of source {one.source} do not count rows")
+            return Unknown(reason=f"the offsets of source {source_range.source} do not count rows")
         total += rows
     return total
 

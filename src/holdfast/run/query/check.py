@@ -1,4 +1,4 @@
-"""May a query start from an old checkpoint? Builds it, starts nothing, and writes nothing."""
+"""May a query start from an old checkpoint? Builds the query, but starts and writes nothing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from holdfast.errors import (
     SchemaMismatch,
     SourceUnavailable,
 )
-from holdfast.gather import evidence
+from holdfast.gather import evidence as gathering
 from holdfast.gather.locate import resolve
 from holdfast.model.definition import Job
 from holdfast.model.evidence import Evidence
@@ -39,10 +39,10 @@ def check(
     output_mode: str | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Check:
-    """Say whether any PySpark stream may start from a checkpoint; nothing is started or written.
+    """Check whether a PySpark stream may start from a checkpoint; start and write nothing.
 
-    `query` is a streaming DataFrame, or the writer that `.start()` would be called on, which knows
-    its sink and its output mode as well.
+    `query` is a streaming DataFrame, or the writer on which you would call `.start()`. The writer
+    also contains the sink and the output mode.
     """
     from pyspark.sql import DataFrame
 
@@ -54,7 +54,7 @@ def check(
         result, sinks, mode = unpack_writer(query)
     if not result.isStreaming:
         raise OptionInvalid(
-            "expected a streaming DataFrame to check, found one that is not",
+            "the query to check is not a streaming DataFrame",
             hint="read its source with `spark.readStream`",
         )
     new = fingerprint.take_from_frame(result, sinks=sinks, output_mode=output_mode or mode)
@@ -64,38 +64,38 @@ def check(
 def check_job(
     job: Job,
     location: str,
-    seen: Evidence | None,
+    evidence: Evidence | None,
     storage: Mapping[str, str],
     spark: "SparkSession",
 ) -> Check:
-    """Compare a job with its checkpoint, and ask its sinks; starts no query, and writes nothing."""
-    from holdfast.run.query import (
-        failure,
-        stream,
-    )
+    """Compare a job with its checkpoint and its sinks; start no query, write nothing.
+
+    `evidence` is None if the job has no checkpoint yet.
+    """
+    from holdfast.run.query import failure, stream
 
     try:
         with failure.translate_errors(job):
             result = stream.build_result(job, stream.derive_session(job, spark))
             new = fingerprint.take_from_job(job, result)
     except SourceUnavailable as error:
-        if seen is not None:
+        if evidence is not None:
             raise
-        # The jobs before it may not have made its source yet.
-        question = NotAssessed(question="whether the rows fit the tables", reason=error.message)
-        return replace(checks.make_first_start(job.name, location), not_assessed=(question,))
-    found = (
+        # An earlier job of the pipeline may still have to create the source.
+        gap = NotAssessed(question="whether the rows fit the tables", reason=error.message)
+        return replace(checks.make_first_start(job.name, location), not_assessed=(gap,))
+    comparison = (
         checks.make_first_start(job.name, location)
-        if seen is None
-        else checks.judge(job.name, QueryChange(evidence=seen, new=new))
+        if evidence is None
+        else checks.judge(job.name, QueryChange(evidence=evidence, new=new))
     )
-    return checks.add_answers(found, check_sinks(job, result, storage))
+    return checks.add_answers(comparison, check_sinks(job, result, storage))
 
 
 def check_sinks(
     job: Job, result: "DataFrame", storage: Mapping[str, str]
 ) -> Iterator[Finding | NotAssessed]:
-    """Ask the sink of each output whether the rows fit; writes nothing."""
+    """Check whether the rows of each output fit its sink; write nothing."""
     from holdfast.run.query import stream
 
     for output in stream.open_outputs(job, Generation(1), storage):
@@ -111,32 +111,37 @@ def check_sinks(
 
 
 def compare(job: str, location: str, storage: Mapping[str, str], new: Fingerprint) -> Check:
-    """A query to come beside what lies at a location."""
-    seen = read_evidence(location, storage)
-    if seen is None:
+    """Compare a new query with the checkpoint at a location."""
+    evidence = read_evidence(location, storage)
+    if evidence is None:
         return checks.make_first_start(job, urls.to_canonical(location))
-    return checks.judge(job, QueryChange(evidence=seen, new=new))
+    return checks.judge(job, QueryChange(evidence=evidence, new=new))
 
 
 def read_evidence(location: str, storage: Mapping[str, str]) -> Evidence | None:
-    """What is in a checkpoint; None where there is none yet."""
+    """Return the evidence of a checkpoint; None if there is no checkpoint yet."""
     try:
-        found = resolve.find_checkpoint(location, storage)
+        checkpoint = resolve.find_checkpoint(location, storage)
     except (LocationMissing, LocationEmpty):
         return None
-    return evidence.collect(found.place, found.top, event_log=None, now_ms=clock.now_ms())
+    return gathering.collect(
+        checkpoint.place, checkpoint.top, event_log=None, now_ms=clock.now_ms()
+    )
 
 
 def unpack_writer(writer: "DataStreamWriter") -> "tuple[DataFrame, tuple[PlanSink, ...], str]":
-    """The query, the sink and the output mode of a writer, which has no public way to say so."""
+    """Return the query, the sink and the output mode of a writer.
+
+    A writer has no public methods for these, so the fields of its Java object are read.
+    """
     java = writer._jwrite  # noqa: SLF001
-    told = {str(one.getName()): one for one in java.getClass().getDeclaredFields()}
-    fields: dict[str, JavaObject] = {}
+    fields = {str(field.getName()): field for field in java.getClass().getDeclaredFields()}
+    values: dict[str, JavaObject] = {}
     for name in ("source", "outputMode", "extraOptions"):
-        told[name].setAccessible(True)
-        fields[name] = told[name].get(java)
-    targets = (fields["extraOptions"].get(one) for one in _TARGETS)
-    target = next((str(one.get()) for one in targets if one.isDefined()), "")
-    kind = str(fields["source"])
-    mode = str(fields["outputMode"].toString()).lower()
+        fields[name].setAccessible(True)
+        values[name] = fields[name].get(java)
+    targets = (values["extraOptions"].get(option) for option in _TARGETS)
+    target = next((str(option.get()) for option in targets if option.isDefined()), "")
+    kind = str(values["source"])
+    mode = str(values["outputMode"].toString()).lower()
     return writer._df, (PlanSink(name="", kind=kind, target=target),), mode  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""The offsets of the batch at hand, by the running query itself, through Py4J.
+"""The running query -> the offsets of its current batch, through Py4J.
 
-What `offsets/N` says need not be what Spark runs: on object stores the late PUT of a dead driver
-replaces the file. The query has its offsets in memory, and its own writer of the offset log turns
-them into the text of an entry, so that they are read as the file is.
+The file `offsets/N` can differ from what Spark runs: on object stores the late PUT of a dead driver
+replaces the file. The query has its offsets in memory. Its own offset log serializes them to the
+text of an entry, which is decoded like the file.
 """
 
 from dataclasses import dataclass
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUERY_ID, _RUN_ID = "sql.streaming.queryId", "spark.jobGroup.id"
-NOT_ASKED = Unknown(reason="the running query was not asked")
+NOT_ASKED = Unknown(reason="the running query was not asked for its offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRange:
-    """Where the query begins and ends a batch, as entries of an offset log."""
+    """Where the query starts and ends a batch, as entries of an offset log."""
 
-    begins: OffsetEntry
-    ends: OffsetEntry
+    start: OffsetEntry
+    end: OffsetEntry
 
 
 class OwnOffsets:
-    """Asks the query that runs in the calling thread; each call of Java costs a round trip.
+    """The offsets of the query that runs in the calling thread.
 
-    So what stays the same within a run is kept, and a batch begins where the one before it ended.
+    Each call into Java costs a round trip. So objects that stay the same within a run are kept, and
+    a batch starts where the previous batch ended.
     """
 
     def __init__(self) -> None:
@@ -42,14 +43,14 @@ class OwnOffsets:
         self._last: tuple[BatchId, OffsetEntry] | None = None
 
     def read(self, spark: "SparkSession", batch: BatchId) -> OwnRange | Unknown:
-        """Return the query's own offsets of its batch; Unknown where Spark does not say."""
+        """Return the query's own offsets for its batch; Unknown if Spark does not give them."""
         try:
             return self._read(spark, batch)
         except (Py4JError, AttributeError, TypeError) as error:
-            # Other Sparks may name these parts differently, and Spark Connect has no JVM to ask.
-            # The stream then goes on with the offset log alone.
+            # Other versions of Spark may name these methods differently, and Spark Connect has no
+            # JVM. The stream then relies on the offset log alone.
             self._run = None
-            return Unknown(reason=f"this Spark does not say: {type(error).__name__}")
+            return Unknown(reason=f"this Spark does not give them: {type(error).__name__}")
 
     def _read(self, spark: "SparkSession", batch: BatchId) -> OwnRange | Unknown:
         name = spark.sparkContext.getLocalProperty(_RUN_ID)
@@ -60,23 +61,23 @@ class OwnOffsets:
             return run
         context = run.query.getLatestExecutionContext()
         if context.batchId() != batch:
-            return Unknown(reason=f"the query says that it runs batch {context.batchId()}")
+            return Unknown(reason=f"the query runs batch {context.batchId()}")
         before = self._last
-        ends = run.decode(context, context.endOffsets())
-        begins = (
+        end = run.decode(context, context.endOffsets())
+        start = (
             before[1]
             if before is not None and before[0] == batch - 1
             else run.decode(context, context.startOffsets())
         )
-        if isinstance(begins, Unreadable) or isinstance(ends, Unreadable):
+        if isinstance(start, Unreadable) or isinstance(end, Unreadable):
             return Unknown(reason="the query's offsets cannot be read")
-        self._run, self._last = run, (batch, ends)
-        return OwnRange(begins=begins, ends=ends)
+        self._run, self._last = run, (batch, end)
+        return OwnRange(start=start, end=end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _QueryRun:
-    """One run of the query: its execution in the JVM, and what does not change within it."""
+    """One run of the query: its execution in the JVM, and objects that do not change within it."""
 
     name: str
     query: "JavaObject"
@@ -85,7 +86,7 @@ class _QueryRun:
     out: "JavaObject"
 
     def decode(self, context: "JavaObject", progress: "JavaObject") -> OffsetEntry | Unreadable:
-        """Return offsets as the query's own offset log would write them."""
+        """Return the offsets as the query's own offset log would write them."""
         self.out.reset()
         self.log.serialize(
             progress.toOffsetSeq(self.sources, context.offsetSeqMetadata()), self.out
@@ -98,7 +99,7 @@ def _find_run(spark: "SparkSession", name: str) -> _QueryRun | Unknown:
     jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to the running query
     if query_id is None or jvm is None:
         return Unknown(reason="no query runs in this thread")
-    # The session of a batch is a copy, whose own list of queries is empty; this one is shared.
+    # The session of a batch is a copy, and its own list of queries is empty. This list is shared.
     shared = spark._jsparkSession.sharedState()  # noqa: SLF001
     query = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
     if query is None:

@@ -1,7 +1,7 @@
-"""What a processor of `transformWithState` keeps: its state variables, as it declares them.
+"""A processor of `transformWithState` -> the state variables that it declares.
 
-Spark asks it in the same way before a first batch: it calls `init` with a handle of the driver,
-which notes what is declared, and then `close`.
+Spark finds them in the same way before the first batch: it calls `init` with a handle that notes
+each declaration, and then `close`.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,33 +17,36 @@ if TYPE_CHECKING:
     Schema = StructType | str
 
 _PROCESSOR = "_stateful_processor"
-_NOT_THE_USERS = frozenset({"pyspark", "abc", "builtins", "typing"})
+_LIBRARIES = frozenset({"pyspark", "abc", "builtins", "typing"})
 
 
 def find_processor(called: object) -> "StatefulProcessor | None":
-    """The processor behind the function that Spark calls for it; None where it is no such one."""
+    """Return the processor behind a function that Spark calls; None for any other function."""
     return getattr(getattr(called, "__self__", None), _PROCESSOR, None)
 
 
 def list_variables(processor: "StatefulProcessor") -> tuple[Term, ...]:
-    """The state variables that a processor declares, by name; a copy of it must be given."""
+    """Return the state variables that a processor declares, by name.
+
+    Pass a copy of the processor: its `init` and `close` are called.
+    """
     handle = _Handle()
     processor.init(handle)  # type: ignore[arg-type]
     processor.close()
-    return tuple(sorted(handle.declared, key=lambda one: one.name))
+    return tuple(sorted(handle.declared, key=lambda variable: variable.name))
 
 
 def list_methods(processor: "StatefulProcessor") -> Iterator[Callable[..., object]]:
-    """The functions that a processor's classes are made of, without those of pyspark."""
+    """Yield the functions in a processor's classes, without those of pyspark."""
     for owner in type(processor).__mro__:
-        if owner.__module__.partition(".")[0] not in _NOT_THE_USERS:
-            for _, one in sorted(vars(owner).items()):
-                if callable(one) and hasattr(one, "__code__"):
-                    yield one
+        if owner.__module__.partition(".")[0] not in _LIBRARIES:
+            for _, member in sorted(vars(owner).items()):
+                if callable(member) and hasattr(member, "__code__"):
+                    yield member
 
 
 class _Handle:
-    """What `init` is given: it notes what is declared, and keeps nothing."""
+    """The argument of `init`: it notes each declaration, and stores no state."""
 
     def __init__(self) -> None:
         self.declared: list[Term] = []
@@ -72,11 +75,11 @@ class _Handle:
         valueSchema: "Schema",  # noqa: N803
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> None:
-        both = f"map<{_format_type(userKeySchema)},{_format_type(valueSchema)}>"
-        self._declare(stateName, "MapState", both, ttlDurationMs)
+        map_type = f"map<{_format_type(userKeySchema)},{_format_type(valueSchema)}>"
+        self._declare(stateName, "MapState", map_type, ttlDurationMs)
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
-        self.declared = [one for one in self.declared if one.name != stateName]
+        self.declared = [variable for variable in self.declared if variable.name != stateName]
 
     def _declare(self, name: str, kind: str, type_: str, ttl_ms: int | None) -> None:
         ttl = f" {ttl_ms}" if ttl_ms is not None else ""
@@ -86,5 +89,5 @@ class _Handle:
 def _format_type(schema: "Schema") -> str:
     from pyspark.sql.types import StructType
 
-    told = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return format_type(told.jsonValue(), nulls=True)
+    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return format_type(struct.jsonValue(), nulls=True)

@@ -1,7 +1,7 @@
 """One job -> one streaming query.
 
-Spark writes `offsets/N`, then calls the batch writer here, then writes `commits/N`. The writer
-gives the batch to every output, each of which writes it once by its own ledger.
+Spark writes `offsets/N`, then calls the batch writer here, then writes `commits/N`. The batch
+writer gives the batch to every output. Each output has its own ledger, so it writes a batch once.
 """
 
 import threading
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOutput:
-    """An output with its sink opened; `ledgered` is None for a user's own function."""
+    """An output with its open sink; `ledgered` is None for a file sink or a user's function."""
 
     output: Output
     ledgered: LedgeredSink | None
 
-    def rows(self, result: DataFrame) -> DataFrame:
-        """The rows of the job's result that go to this output."""
+    def select_rows(self, result: DataFrame) -> DataFrame:
+        """Return the rows of the job's result that go to this output."""
         if self.output.select is None:
             return result
         selected = self.output.select(result)
         if not isinstance(selected, DataFrame):
             raise FunctionResultInvalid(
-                f"expected the `select` of output `{self.output.name}` to return a DataFrame,"
-                f" found {type(selected).__name__}",
-                hint="return the DataFrame that it makes",
+                f"the `select` of output `{self.output.name}` returned"
+                f" {type(selected).__name__}, not a DataFrame",
+                hint="end the `select` function with `return` and the DataFrame",
             )
         return selected
 
@@ -68,7 +68,7 @@ class OpenOutput:
 def open_outputs(
     job: Job, generation: Generation, storage: Mapping[str, str]
 ) -> tuple[OpenOutput, ...]:
-    """The job's outputs with their sinks; opens no connection yet."""
+    """Return the job's outputs with their sinks; open no connection yet."""
     return tuple(
         OpenOutput(output=output, ledgered=_open_sink(job.name, generation, output, storage))
         for output in job.writes
@@ -107,26 +107,26 @@ def _open_postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> Led
 
 
 def build_result(job: Job, spark: "SparkSession") -> DataFrame:
-    """The job's function applied to its sources; raises unless it is a streaming DataFrame."""
+    """Return the result of the job's function; raise unless it is a streaming DataFrame."""
     frames = [sources.open_stream(source, spark) for source in job.reads]
     result = job.function(*frames)
     if not isinstance(result, DataFrame):
         raise FunctionResultInvalid(
-            f"expected job `{job.name}` ({job.declared_at}) to return a DataFrame, found"
-            f" {type(result).__name__}",
+            f"the function of job `{job.name}` ({job.declared_at}) returned"
+            f" {type(result).__name__}, not a DataFrame",
             hint="end the function with `return` and the DataFrame",
         )
     if not result.isStreaming:
         raise FunctionResultInvalid(
-            f"expected job `{job.name}` ({job.declared_at}) to return a streaming DataFrame, found"
-            " one that does not come from its sources",
-            hint="make the result from the DataFrames that the function is given",
+            f"the function of job `{job.name}` ({job.declared_at}) returned a DataFrame that is"
+            " not a streaming DataFrame: it does not come from the job's sources",
+            hint="build the result from the DataFrames that the function gets as arguments",
         )
     return result
 
 
 def derive_session(job: Job, spark: "SparkSession") -> "SparkSession":
-    """The session, or a copy of it with the job's own settings."""
+    """Return the session, or a copy of it with the job's own settings."""
     if not job.settings:
         return spark
     from pyspark.sql import SparkSession
@@ -138,11 +138,11 @@ def derive_session(job: Job, spark: "SparkSession") -> "SparkSession":
 
 
 class BatchHeldBack(Exception):
-    """The job is being stopped, and this batch is left to the next start."""
+    """The job is being stopped; the next start runs this batch."""
 
 
 class BatchWriter:
-    """What Spark calls with every batch: gives it to each output, once."""
+    """The function that Spark calls with every batch: it writes the batch to each output once."""
 
     def __init__(self, outputs: tuple[OpenOutput, ...], offsets: OffsetReader) -> None:
         self._outputs = outputs
@@ -152,14 +152,14 @@ class BatchWriter:
         self.failure: Exception | None = None
 
     def stop_before_next(self) -> None:
-        """Let the batch at hand finish, and begin no other."""
+        """Let the running batch finish, and write no other batch."""
         self._stopping.set()
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Write one batch; keeps the error, which Spark would flatten to text."""
+        """Write one batch; keep the error, because Spark turns it into text."""
         if self._stopping.is_set():
-            # Planned but not begun: it is in the offset log and runs at the next start. It must
-            # fail, not return: Spark would write it into the commit log.
+            # The batch is in the offset log, so the next start runs it. This call must raise: if it
+            # returned, Spark would write the batch into the commit log.
             raise BatchHeldBack(batch_id)
         try:
             batch = BatchId(batch_id)
@@ -170,27 +170,27 @@ class BatchWriter:
             raise
 
     def _write(self, rows: DataFrame, batch: Batch) -> None:
-        """Give the batch to every output, running its plan once.
+        """Write the batch to every output, and run its plan once.
 
-        One output that writes its rows as they are runs the plan by writing. Everything else may
-        leave some of the plan out: a `select` that keeps few rows or none, a function of the user
-        that looks at the first row only. State that the plan did not move in full poisons the
-        checkpoint, so a stateful plan is then run and cached before. Several outputs always share
-        one cache, also of a stateless plan: they must get the same rows, and their sum must not
-        read the source once per output. The cache lies on the executors and their disks.
+        A single output that writes the rows unchanged runs the whole plan by writing. Other outputs
+        may run only a part of the plan: a `select` that keeps few rows or none, or a user's
+        function that reads only the first row. State that is updated only in part corrupts the
+        checkpoint, so a stateful plan is first run in full and cached. Several outputs always share
+        one cache, even for a stateless plan: they must get the same rows, and must not each read
+        the source. The executors hold the cache, in memory and on disk.
         """
         if len(self._outputs) == 1 and (_runs_all(self._outputs[0]) or not _has_state(rows)):
-            if not self._give(self._outputs[0], rows, batch):
+            if not self._write_output(self._outputs[0], rows, batch):
                 _run_plan(rows)
             return
-        with caching.cached(rows) as held:
-            counted = replace(batch, expected_rows=held.count())
+        with caching.cached(rows) as cached:
+            counted = replace(batch, expected_rows=cached.count())
             for output in self._outputs:
-                self._give(output, held, counted)
+                self._write_output(output, cached, counted)
 
-    def _give(self, output: OpenOutput, rows: DataFrame, batch: Batch) -> bool:
-        """Give the batch to one output; says whether its plan was run."""
-        selected = output.rows(rows)
+    def _write_output(self, output: OpenOutput, rows: DataFrame, batch: Batch) -> bool:
+        """Write the batch to one output; return whether that ran the plan."""
+        selected = output.select_rows(rows)
         if output.ledgered is not None:
             return output.ledgered.write(batch, selected) is Decision.WRITE
         if isinstance(output.output.sink, ForeachBatch):
@@ -199,24 +199,24 @@ class BatchWriter:
 
 
 def _runs_all(output: OpenOutput) -> bool:
-    """Whether writing to the output runs the plan of the job's result in full."""
+    """Return whether writing to the output runs the whole plan of the job's result."""
     return output.ledgered is not None and output.output.select is None
 
 
 def _has_state(rows: DataFrame) -> bool:
-    """Whether the plan of a batch moves state, by the RDDs that it consists of."""
+    """Return whether the plan of a batch updates state, by the RDDs that it consists of."""
     return "StateStore" in rows._jdf.queryExecution().toRdd().toDebugString()  # noqa: SLF001
 
 
 def _run_plan(rows: DataFrame) -> None:
-    """Run the plan for nothing but its state: a skipped batch must still move it."""
+    """Run the plan only to update its state: a batch that the sink skips must still do that."""
     rows.write.format("noop").mode("overwrite").save()
 
 
 def start(
     job: Job, result: DataFrame, location: str, writer: BatchWriter, *, once: bool
 ) -> "StreamingQuery":
-    """Start the query."""
+    """Start the query of a job; with `once`, it ends after the available data."""
     stream = (
         _set_trigger(result.writeStream, AvailableNow() if once else job.trigger)
         .queryName(job.name)
@@ -243,14 +243,14 @@ def _set_trigger(stream: "DataStreamWriter", trigger: Trigger) -> "DataStreamWri
 
 
 def require_fit(output: OpenOutput, result: DataFrame) -> None:
-    """Raise if the rows of an output would not fit its table; writes nothing."""
+    """Raise if the rows of an output do not fit its table; write nothing."""
     if output.ledgered is not None:
-        output.ledgered.require_fit(output.rows(result).schema, result.sparkSession)
+        output.ledgered.require_fit(output.select_rows(result).schema, result.sparkSession)
 
 
-def prepare(outputs: tuple[OpenOutput, ...], life: Writer, result: DataFrame) -> None:
-    """Create what is missing in the sinks and fence older drivers, before any batch runs."""
+def prepare(outputs: tuple[OpenOutput, ...], writer: Writer, result: DataFrame) -> None:
+    """Create missing tables and ledgers, and fence older drivers, before any batch runs."""
     for output in outputs:
         if output.ledgered is not None:
-            schema = output.rows(result).schema
-            output.ledgered.prepare(life, schema, result.sparkSession)
+            schema = output.select_rows(result).schema
+            output.ledgered.prepare(writer, schema, result.sparkSession)

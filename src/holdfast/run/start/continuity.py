@@ -1,11 +1,11 @@
-"""Does the offset log still say of a sink's last batch what the sink says of it?
+"""Does the offset log still agree with the sink about the sink's last batch?
 
-Asked at every start, with the lease held, and again before the sinks are prepared: the next batch
-begins where `offsets/N` says now that batch N ended, and a dead driver's late PUT, a copy that was
-put back or an edit may have replaced it.
+The next batch starts where `offsets/N` ends now. A late PUT of a dead driver, a restored copy or an
+edit may have replaced that entry. So every start compares it with the sink, while it has the lease,
+and again before it prepares the sinks.
 
-    N is committed     its end must be the sink's, and the files of a file source, too
-    N is pending       it runs again, so its whole range must be the sink's
+    N is committed     its end must match the sink's, and so must the files of a file source
+    N is pending       it runs again, so its whole range must match the sink's
 """
 
 from holdfast.errors import BatchChanged, BatchNotContinuous
@@ -17,43 +17,45 @@ from holdfast.run.query.batch import OffsetReader
 from holdfast.sinks import contract
 from holdfast.storage import Store
 
-_AS_LOGGED = Unknown(reason="where the batch before ended counts")
+_BY_THE_LOG = Unknown(reason="the batch starts where the log ends the batch before it")
 
 
 def find_break(
-    store: Store, life: Writer, last: WrittenBatch, done: BatchId | None
+    store: Store, writer: Writer, last: WrittenBatch, last_committed: BatchId | None
 ) -> BatchNotContinuous | BatchChanged | None:
-    """Return why the log does not go on from the sink's last batch; None where it does.
+    """Return why the log does not continue after the sink's last batch; None if it does.
 
-    A batch that is not in the log, or not any more, is not judged here.
+    A batch without an entry in the log is not checked.
     """
-    reader = OffsetReader(store, life.job, life)
+    reader = OffsetReader(store, writer.job, writer)
     entry = reader.entry(last.batch)
     if isinstance(entry, Unknown):
         return None
-    ended = ends.read_ends(last.offsets)
-    if not isinstance(ended, Unknown):
-        moved = ends.find_mismatch(ended, ends.read_entry(entry))
-        if moved is not None:
-            return contract.not_continuous(life, last.batch, moved)
-    return _find_other_range(reader, life, last, is_pending=done is None or done < last.batch)
+    sink_ends = ends.read_ends(last.offsets)
+    if not isinstance(sink_ends, Unknown):
+        mismatch = ends.find_mismatch(sink_ends, ends.read_entry(entry))
+        if mismatch is not None:
+            return contract.not_continuous(writer, last.batch, mismatch)
+    is_pending = last_committed is None or last_committed < last.batch
+    return _find_changed_range(reader, writer, last, is_pending=is_pending)
 
 
-def _find_other_range(
-    reader: OffsetReader, life: Writer, last: WrittenBatch, *, is_pending: bool
+def _find_changed_range(
+    reader: OffsetReader, writer: Writer, last: WrittenBatch, *, is_pending: bool
 ) -> BatchNotContinuous | BatchChanged | None:
-    """Return whether the digest of the batch changed.
+    """Return the error if the digest of the batch changed.
 
-    Where a committed batch began no longer matters: the sink's own start is taken for it.
+    The start of a committed batch no longer matters, so its digest is compared with the start that
+    the sink recorded.
     """
-    digest = reader.digest(last.batch, _AS_LOGGED)
+    digest = reader.digest(last.batch, _BY_THE_LOG)
     if digest == last.digest or isinstance(last.digest, Unknown):
         return None
     if is_pending:
         if isinstance(digest, Unknown):
             return None
-        return contract.changed(life, last.batch, last.digest, digest)
+        return contract.changed(writer, last.batch, last.digest, digest)
     digest = reader.digest(last.batch, ends.read_starts(last.offsets))
     if digest == last.digest or isinstance(digest, Unknown):
         return None
-    return contract.not_same_range(life, last.batch, last.digest, digest)
+    return contract.not_same_range(writer, last.batch, last.digest, digest)

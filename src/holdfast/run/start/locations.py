@@ -1,9 +1,12 @@
-"""Where a job's checkpoint and records lie: facts from the machine and the storage for the rules.
+"""A checkpoint base -> checked locations of the jobs' checkpoints and records.
 
-<base>/<job>/                     the checkpoint; only Spark writes there
-<base>/.holdfast/<job>/job.json   which location and generation the job was recorded with
-<base>/.holdfast/<job>/lease/     who runs it
-<base>/.holdfast/<job>/runs/      what every run did
+<base>/<job>/                     the checkpoint; only Spark writes here
+<base>/.holdfast/<job>/job.json   the recorded location and generation of the job
+<base>/.holdfast/<job>/lease/     which driver runs the job
+<base>/.holdfast/<job>/runs/      the run records
+
+This module collects facts about the machine and the storage. The rules are in
+`diagnose/locations.py`.
 """
 
 import tempfile
@@ -31,15 +34,15 @@ class Base:
     store: Folder
 
     def location(self, job: JobName) -> str:
-        """The job's checkpoint location."""
+        """Return the checkpoint location of a job."""
         return f"{self.url}/{job}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What is recorded of a job: where its checkpoint is and which life its output has.
+    """The record of a job: the location of its checkpoint, and the generation of its output.
 
-    `adopted` is the last batch that was in the checkpoint when `once(adopt=True)` took it over.
+    `adopted` is the last batch of the checkpoint when `once(adopt=True)` took it over.
     """
 
     location: str
@@ -50,29 +53,29 @@ class Identity:
 def open_base(
     base: str | None, pipeline: str, jobs: Sequence[Job], storage: Mapping[str, str], *, dev: bool
 ) -> Base:
-    """The base, after every rule that needs no ledger; raises the first refusal."""
+    """Return the base after every rule that needs no ledger; raise the first refusal."""
     url = resolve_base(base, pipeline)
     declared = [(job, f"{url}/{job.name}") for job in jobs]
-    found = rules.find_first(
+    refusal = rules.find_first(
         rules.refuse_overlap(declared),
         rules.refuse_unsafe_base(_collect_facts(url, storage), dev=dev),
     )
-    if found is not None:
-        raise found
+    if refusal is not None:
+        raise refusal
     store = open_store(url, storage)
     exclusive.require(url, storage, store)
     return Base(url=url, store=store)
 
 
 def resolve_base(base: str | None, pipeline: str) -> str:
-    """The base as a URL; raises where none is declared. Looks at nothing, and makes nothing."""
+    """Return the base as a URL; raise if none is declared. Read and create nothing."""
     refusal = rules.refuse_missing_base(base, pipeline)
     if refusal is not None or base is None:
         raise refusal or AssertionError
     if redact.url_users(base) != base:
         raise OptionInvalid(
-            "expected a checkpoint base without a key or a password, found one in it",
-            hint="give keys by `Pipeline(storage=…)` or by the environment: locations are recorded",
+            "the checkpoint base contains a key or a password, but locations are recorded",
+            hint="pass keys with `Pipeline(storage=…)` or in environment variables",
         )
     return urls.to_canonical(base)
 
@@ -110,7 +113,7 @@ def _find_checkpoint_above(url: str, storage: Mapping[str, str]) -> str | None:
 
 
 def read_identity(store: Store, job: JobName) -> Identity | None:
-    """What is recorded of the job, or None."""
+    """Return the record of the job; None if there is none."""
     return _parse_identity(store.read(f".holdfast/{job}/job.json"))
 
 
@@ -133,13 +136,13 @@ def _parse_identity(data: bytes | Missing) -> Identity | None:
 
 
 def find_last_committed(store: Store, job: JobName) -> BatchId | None:
-    """The last batch in the checkpoint's commit log."""
+    """Return the last batch in the checkpoint's commit log; None if the log is empty."""
     names = [name for name in store.names(f"{job}/commits") if name.isdecimal()]
     return BatchId(max(int(name) for name in names)) if names else None
 
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:
-    """Record where the job's checkpoint is and which generation it writes."""
+    """Record the location of the job's checkpoint and the generation of its output."""
     text = json.to_canonical(
         {
             "location": identity.location,
@@ -151,29 +154,29 @@ def record_identity(store: Store, job: JobName, identity: Identity) -> None:
 
 
 def find_records_beside(base: Base, job: JobName, storage: Mapping[str, str]) -> Mapping[str, str]:
-    """Locations that the job is recorded with in folders beside the base.
+    """Return the locations that folders next to the base record for the job.
 
-    This is what catches a base that is made from a date or a random id: the second start has a
-    base of its own, and the first one's records lie next to it.
+    This catches a base whose name contains a date or a random id: the second start has a new base,
+    and the records of the first start are in the folder next to it.
     """
     parent, _, own = base.url.rpartition("/")
     if not parent or parent.endswith(":/") or not own:
         return {}
     store = open_store(parent, storage)
-    found: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for name in store.names("")[:_MOST_SIBLINGS]:
         if name in (own, ".holdfast"):
             continue
         recorded = _read_recorded_location(store, name, job)
         if recorded == f"{parent}/{name}/{job}":
-            found[f"the records in `{parent}/{name}`"] = recorded
-    return found
+            locations[f"the records in `{parent}/{name}`"] = recorded
+    return locations
 
 
 def _read_recorded_location(store: Store, folder: str, job: JobName) -> str | None:
     try:
         data = store.read(f"{folder}/.holdfast/{job}/job.json")
     except StorageUnavailable:
-        return None  # a file, or a folder of somebody else's
+        return None  # a file, or a folder that belongs to somebody else
     recorded = _parse_identity(data)
     return recorded.location if recorded else None

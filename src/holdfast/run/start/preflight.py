@@ -1,7 +1,7 @@
-"""What speaks against a start, before Spark is started and before the query is.
+"""Findings that stop a start.
 
-1. the checkpoint itself     no Spark is needed: what `holdfast diagnose` finds
-2. the query beside it       after the session is there: what `holdfast check` finds
+1. before Spark starts         the findings of `holdfast diagnose` about the checkpoint
+2. before the query starts     the findings of `holdfast check` about the query
 
 A finding that blocks, loses or duplicates stops the start, unless its code was accepted.
 """
@@ -30,7 +30,7 @@ from holdfast.model.spark_version import SparkVersion
 from holdfast.predict import candidates, restart, unread_files
 from holdfast.run.query import check
 
-# The ledgers, the lease and the rules of locations refuse these themselves, knowing more.
+# The checks of ledgers, leases and locations refuse these themselves, with more detail.
 _LEFT_TO_OTHERS = frozenset({
     Code.SINK_AHEAD, Code.SINK_BEHIND, Code.SINK_SKIPS, Code.SINK_NOT_CLEARED, Code.DRIVER_RUNNING,
     Code.TWO_DRIVERS, Code.LEASE_STALE, Code.STORAGE_EPHEMERAL,
@@ -39,7 +39,7 @@ _MOST_SHOWN = 3
 
 
 def observe(location: str, storage: Mapping[str, str]) -> Evidence | None:
-    """What is in the checkpoint of a job; None where there is none yet, or none to look at."""
+    """Return the evidence of a job's checkpoint; None if it cannot be inspected, or is new."""
     with suppress(InspectionRefused):
         return check.read_evidence(location, storage)
     return None
@@ -47,66 +47,78 @@ def observe(location: str, storage: Mapping[str, str]) -> Evidence | None:
 
 def require_safe_checkpoint(
     job: Job,
-    looked: Evidence,
+    evidence: Evidence,
     ledgers: Mapping[OutputName, LastWritten],
     storage: Mapping[str, str],
     accepted: frozenset[str],
 ) -> None:
-    """Raise if the checkpoint must not be started from, by what its sinks' ledgers say."""
-    _require_readable(job, looked)
-    place = resolve.find_checkpoint(looked.location.value, storage).place
-    known = replace(
-        looked, ledgers=tuple(_describe_ledger(name, last) for name, last in ledgers.items())
+    """Raise if a start from the checkpoint is not safe, given the ledgers of the job's sinks."""
+    _require_readable(job, evidence)
+    location = evidence.location.value
+    place = resolve.find_checkpoint(location, storage).place
+    evidence = replace(
+        evidence, ledgers=tuple(_describe_ledger(name, last) for name, last in ledgers.items())
     )
-    how = candidates.choose_start(known, _find_spark_version(), asynchronous=False)
-    how = replace(how, continuous=False)  # a job runs in micro-batches, whatever ran before
+    start = candidates.choose_start(evidence, _find_spark_version(), asynchronous=False)
+    start = replace(start, continuous=False)  # a job runs in micro-batches, whatever ran before
     around = surroundings.collect(
-        place, known, surroundings.LookupOptions(kafka="", start_settings={})
+        place, evidence, surroundings.LookupOptions(kafka="", start_settings={})
     )
-    found = diagnosis.diagnose(
-        RuleInput(evidence=known, restart=restart.predict(known, how), surroundings=around)
+    diagnosed = diagnosis.diagnose(
+        RuleInput(evidence=evidence, restart=restart.predict(evidence, start), surroundings=around)
     )
-    left = (one for one in found.findings if not _is_harmless(one, job))
-    _refuse(job, left, accepted, shlex.join(["holdfast", "diagnose", looked.location.value]))
+    harmful = (finding for finding in diagnosed.findings if not _is_harmless(finding, job))
+    _refuse(job, harmful, accepted, shlex.join(["holdfast", "diagnose", location]))
 
 
-def _require_readable(job: Job, looked: Evidence) -> None:
-    """The driver is this user: what it may not read Spark may not, and nothing can be judged."""
-    hidden = unread_files.find(looked)
-    if hidden:
+def _require_readable(job: Job, evidence: Evidence) -> None:
+    """Raise if this user may not read a file of the checkpoint.
+
+    Spark runs as the same user. It could not read the file either, and nothing could be predicted.
+    """
+    unread = unread_files.find(evidence)
+    if unread:
         raise LocationForbidden(
-            f"expected to read the checkpoint of job `{job.name}`, found `{hidden[0].path}`:"
-            f" {hidden[0].reason}",
-            hint=f"let this user read all of `{looked.location.value}`, then start again",
+            f"the checkpoint of job `{job.name}` cannot be read: `{unread[0].path}`:"
+            f" {unread[0].reason}",
+            hint=f"give this user the right to read all of `{evidence.location.value}`, then start"
+            " again",
         )
 
 
-def _is_harmless(one: Finding, job: Job) -> bool:
-    """Whether something else sees to it: a ledger that knows no query id outlives `metadata`."""
-    lost = one.code is Code.METADATA_MISSING and one.severity is Severity.DUPLICATES
-    return one.code in _LEFT_TO_OTHERS or (lost and job.is_proven)
+def _is_harmless(finding: Finding, job: Job) -> bool:
+    """Return whether a different check covers the finding, or a ledger makes it harmless.
+
+    A ledger contains no query id, so it still works after `metadata` is lost.
+    """
+    is_new_id = finding.code is Code.METADATA_MISSING and finding.severity is Severity.DUPLICATES
+    return finding.code in _LEFT_TO_OTHERS or (is_new_id and job.is_proven)
 
 
 def require_safe_query(
-    job: Job, looked: Evidence, new: Fingerprint, accepted: frozenset[str]
+    job: Job, evidence: Evidence, new: Fingerprint, accepted: frozenset[str]
 ) -> tuple[Finding, ...]:
-    """Raise if the query must not start from the checkpoint; tells what Spark leaves undefined."""
-    found = checks.judge(job.name, QueryChange(evidence=looked, new=new)).findings
-    _refuse(job, found, accepted, _format_check_command(job))
-    return tuple(one for one in found if one.severity is Severity.UNDEFINED)
+    """Raise if it is not safe to start the query from the checkpoint.
+
+    Return the findings whose outcome Spark does not define; they do not stop a start.
+    """
+    findings = checks.judge(job.name, QueryChange(evidence=evidence, new=new)).findings
+    _refuse(job, findings, accepted, _format_check_command(job))
+    return tuple(finding for finding in findings if finding.severity is Severity.UNDEFINED)
 
 
 def require_safe_restart(
-    job: Job, looked: Evidence, plans: tuple[Fingerprint, Fingerprint], accepted: frozenset[str]
+    job: Job, evidence: Evidence, plans: tuple[Fingerprint, Fingerprint], accepted: frozenset[str]
 ) -> None:
-    """Raise if a query that starts again within a run would read from something else of Kafka's.
+    """Raise if a query that restarts within a run would read other Kafka clusters or topics.
 
-    The code is the same; what servers and topics of a name are may not be.
+    `plans` are the fingerprints before and after. The code is the same, but the names of servers
+    and topics may stand for different clusters and topics by now.
     """
-    was, new = plans
-    before = replace(looked, plan=Known(value=was, read_from=("the start of this run",)))
-    found = topics.evaluate(QueryChange(evidence=before, new=new))
-    findings = (one for one in found if isinstance(one, Finding))
+    old, new = plans
+    before = replace(evidence, plan=Known(value=old, read_from=("the start of this run",)))
+    answers = topics.evaluate(QueryChange(evidence=before, new=new))
+    findings = (answer for answer in answers if isinstance(answer, Finding))
     _refuse(job, findings, accepted, _format_check_command(job))
 
 
@@ -114,24 +126,28 @@ def _format_check_command(job: Job) -> str:
     return shlex.join(["holdfast", "check", job.declared_at.file, "--job", job.name])
 
 
-def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], more: str) -> None:
-    against = [
-        one for one in findings if one.severity in checks.UNSAFE and one.code not in accepted
+def _refuse(job: Job, findings: Iterable[Finding], accepted: frozenset[str], command: str) -> None:
+    """Raise if a finding is unsafe and not accepted; `command` shows all findings."""
+    unsafe = [
+        finding
+        for finding in findings
+        if finding.severity in checks.UNSAFE and finding.code not in accepted
     ]
-    if not against:
+    if not unsafe:
         return
-    told = " ".join(f"{one.code}: {one.text}" for one in against[:_MOST_SHOWN])
-    codes: Sequence[str] = list(dict.fromkeys(one.code.value for one in against))
-    cure = against[0].remedies[0] if against[0].remedies else "see what cures it"
-    # What is declared in a file is run by the command; the rest by `holdfast.once`.
+    texts = " ".join(f"{finding.code}: {finding.text}" for finding in unsafe[:_MOST_SHOWN])
+    codes: Sequence[str] = list(dict.fromkeys(finding.code.value for finding in unsafe))
+    remedies = unsafe[0].remedies[:1]
+    # `holdfast run` starts a job that is declared in a file; `holdfast.once` has no command line.
     accept = (
         " ".join(f"--accept {code}" for code in codes)
         if job.declared_at.line
         else f"accept={json.to_canonical(codes)}"
     )
+    details = f"run `{command}` for details, or start anyway with `{accept}`"
     raise StartUnsafe(
-        f"expected a safe start of job `{job.name}`, found {told}",
-        hint=f"{cure}; see more with `{more}`, or start it all the same with `{accept}`",
+        f"job `{job.name}` cannot start safely: {texts.removesuffix('.')}",
+        hint="; ".join([*remedies, details]),
     )
 
 
@@ -151,6 +167,6 @@ def _describe_ledger(name: OutputName, last: LastWritten) -> LedgerEvidence:
 
 
 def _find_spark_version() -> SparkVersion | None:
-    """The Spark that will start it, without loading it."""
+    """Return the version of Spark that will run the job, without importing Spark."""
     major, minor = metadata.version("pyspark").split(".")[:2]
     return SparkVersion(int(major), int(minor))

@@ -1,11 +1,11 @@
-"""Spark's own events of a query -> run records.
+"""Spark's events about a query -> run records.
 
     started      who runs what, where and with which settings
-    progress     what a batch consumed, how long each phase took, how large the state is
-    terminated   how it ended
+    progress     what a batch read, how long each phase took, how large the state is
+    terminated   how the run ended
 
-Spark calls the listener from its event thread; everything that costs time, or that asks Spark
-something, is done on the recorder's thread.
+Spark calls the listener from its event thread. Everything that takes time, or that calls Spark,
+runs on the recorder's thread.
 """
 
 import subprocess
@@ -55,7 +55,7 @@ _RECORDED_SETTINGS = (
 
 
 class Records(StreamingQueryListener):
-    """Records every query of a session that it is told of, or all of them."""
+    """A listener that records the declared jobs of a session, or every query of the session."""
 
     def __init__(
         self,
@@ -71,46 +71,46 @@ class Records(StreamingQueryListener):
         self._every_query = every_query
         self._declared: dict[str, Event] = {}
         self._logs: dict[str, RunLog] = {}
-        self._live: set[str] = set()
-        self._ended = threading.Condition()
+        self._live_runs: set[str] = set()
+        self._run_ended = threading.Condition()
 
     def declare(
-        self, job: Job, life: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
+        self, job: Job, writer: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
     ) -> None:
-        """Say what is known of a job beyond what Spark tells; before its query starts."""
-        self._declared[job.name] = _describe_job(job, life, plan, accepted)
+        """Add what Spark's events do not contain about a job; call this before its query starts."""
+        self._declared[job.name] = _describe_job(job, writer, plan, accepted)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
         """Open the run's records."""
         name, query, run, now = event.name or "", str(event.id), str(event.runId), clock.now_ms()
         if name in self._declared or self._every_query:
-            with self._ended:
-                self._live.add(run)
-            self._recorder.submit(lambda: self._opened(name, query, run, now))
+            with self._run_ended:
+                self._live_runs.add(run)
+            self._recorder.submit(lambda: self._open_log(name, query, run, now))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  Spark's name
-        """Record a batch, and not that a trigger found nothing to do, as old versions report."""
+        """Record a batch that ran; old versions of Spark also report triggers without data."""
         if batches_run.has_run(event.progress.durationMs):
             text, run = event.progress.json, str(event.progress.runId)
             self._add(run, lambda: _make_progress_event(text, clock.now_ms()))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  Spark's name
-        """Nothing to record of a query that has nothing to do."""
+        """Record nothing: the query has no new data."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  Spark's name
-        """Record the end, with the error if there was one."""
+        """Record the end, with the error if there is one."""
         error, run, now = event.exception, str(event.runId), clock.now_ms()
         self._add(
             run, lambda: {"event": "terminated", "at_ms": now, "error": _shorten_error(error)}
         )
-        with self._ended:
-            self._live.discard(run)
-            self._ended.notify_all()
+        with self._run_ended:
+            self._live_runs.discard(run)
+            self._run_ended.notify_all()
 
     def settle(self, seconds: float) -> None:
-        """Wait until Spark has told the end of every run that it told the start of."""
-        with self._ended:
-            self._ended.wait_for(lambda: not self._live, seconds)
+        """Wait until Spark has reported the end of every run whose start it reported."""
+        with self._run_ended:
+            self._run_ended.wait_for(lambda: not self._live_runs, seconds)
 
     def _add(self, run: str, make: Callable[[], Event]) -> None:
         def task() -> RunLog | None:
@@ -121,9 +121,9 @@ class Records(StreamingQueryListener):
 
         self._recorder.submit(task)
 
-    def _opened(self, name: str, query: str, run: str, now: int) -> RunLog | None:
-        asked = _read_running_query(self._spark, query, with_plan=name not in self._declared)
-        location = str(asked.get("location") or "")
+    def _open_log(self, name: str, query: str, run: str, now: int) -> RunLog | None:
+        running = _read_running_query(self._spark, query, with_plan=name not in self._declared)
+        location = str(running.get("location") or "")
         base, _, folder = location.rpartition("/")
         declared = self._declared.get(name, {})
         if not base:
@@ -142,7 +142,7 @@ class Records(StreamingQueryListener):
                 "host": processes.get_current().host,
                 "pid": processes.get_current().pid,
                 "configuration": _read_configuration(self._spark),
-                **asked,
+                **running,
                 **declared,
                 "git_revision": _find_git_revision(declared.get("declared")),
             }
@@ -152,22 +152,22 @@ class Records(StreamingQueryListener):
 
 
 def _describe_job(
-    job: Job, life: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
+    job: Job, writer: Writer, plan: Fingerprint | Unknown, accepted: frozenset[str]
 ) -> Event:
-    of_plan: Event = {}
+    plan_members: Event = {}
     if not isinstance(plan, Unknown):
-        of_plan = {
-            "stateful_operators": [one.kind for one in plan.operators],
+        plan_members = {
+            "stateful_operators": [operator.kind for operator in plan.operators],
             "plan": plans.encode(plan),
         }
     return {
         "job": job.name,
-        "epoch": life.epoch,
-        "generation": life.generation,
+        "epoch": writer.epoch,
+        "generation": writer.generation,
         "declared": str(job.declared_at),
         "proven": job.is_proven,
         "output_mode": job.output_mode.value,
-        **of_plan,
+        **plan_members,
         "accepted": sorted(accepted),
         "reads": [
             {"kind": type(source).__name__, "options": redact.value(source.options)}
@@ -178,29 +178,29 @@ def _describe_job(
 
 
 def describe_outputs(job: Job) -> list[Json]:
-    """Return what a record says of each output; enough to ask its ledger later."""
+    """Return each output as a record contains it: enough to read its ledger later."""
     return [
         {
-            "name": one.name,
-            "kind": type(one.sink).__name__,
-            "path": find_target(one.sink),
-            # No declaration has a password in it.
+            "name": output.name,
+            "kind": type(output.sink).__name__,
+            "path": find_target(output.sink),
+            # No declaration contains a password.
             **(
-                {"server": one.sink.connection, "schema": one.sink.schema}
-                if isinstance(one.sink, PostgresSink)
+                {"server": output.sink.connection, "schema": output.sink.schema}
+                if isinstance(output.sink, PostgresSink)
                 else {}
             ),
         }
-        for one in job.writes
+        for output in job.writes
     ]
 
 
 def _read_running_query(spark: "SparkSession", query: str, *, with_plan: bool) -> dict[str, Json]:
-    """What only the running query knows: its checkpoint, its sink, its output mode, its plan."""
-    found = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark does not pass it on
-    if found is None:
+    """Return what only the running query knows: its checkpoint, sink, output mode and plan."""
+    java = spark._jsparkSession.streams().get(query)  # noqa: SLF001  PySpark has no public access
+    if java is None:
         return {}
-    execution = found.streamingQuery()
+    execution = java.streamingQuery()
     root = str(execution.resolvedCheckpointRoot())
     mode = str(execution.outputMode().toString()).lower()
     plan: dict[str, Json] = {}
@@ -226,10 +226,10 @@ def _read_running_query(spark: "SparkSession", query: str, *, with_plan: bool) -
 
 
 def _read_configuration(spark: "SparkSession") -> dict[str, Json]:
-    """The settings of the session, secrets left out."""
-    own = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
-    kept = {key: value for key, value in own.items() if key.startswith(_RECORDED_SETTINGS)}
-    return {**redact.settings(kept)}
+    """Return the settings of the session, without secrets."""
+    settings = dict(spark.sparkContext.getConf().getAll()) | dict(spark.conf.getAll)
+    recorded = {key: value for key, value in settings.items() if key.startswith(_RECORDED_SETTINGS)}
+    return {**redact.settings(recorded)}
 
 
 def _make_progress_event(text: str, now: int) -> Event:
@@ -264,8 +264,8 @@ def _make_progress_event(text: str, now: int) -> Event:
 
 
 def _pick(value: Json, *keys: str) -> Json:
-    found = json.as_mapping(value)
-    return {key: found[key] for key in keys if key in found}
+    members = json.as_mapping(value)
+    return {key: members[key] for key in keys if key in members}
 
 
 def _shorten_error(error: str | None) -> str | None:
@@ -275,7 +275,7 @@ def _shorten_error(error: str | None) -> str | None:
 
 
 def _find_git_revision(declared: Json) -> str | None:
-    """The revision of the code that declared the job, if it is under git."""
+    """Return the git revision of the code that declared the job, if it is in a repository."""
     if not isinstance(declared, str):
         return None
     folder = Path(declared.rpartition(":")[0]).parent

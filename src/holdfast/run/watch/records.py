@@ -1,11 +1,11 @@
-"""What is remembered of every run, in segments that are bounded and rewritten whole.
+"""Run records on disk, in segments of limited size. Each write replaces a whole segment.
 
-    .holdfast/<job>/runs/<started ms>-<run id>/000000.jsonl     one JSON object a line
+    .holdfast/<job>/runs/<started ms>-<run id>/000000.jsonl     one JSON object per line
     .holdfast/<job>/runs/<started ms>-<run id>/000001.jsonl     …
 
-The first segment holds how the run started and is kept as long as the run; of the others only
-the newest are. A thread of its own writes, so that no batch waits for it, and what cannot be
-written is dropped: losing records never stops a stream.
+The first segment describes the start of the run and is kept as long as the run. Only the newest of
+the other segments are kept. A separate thread writes them, so that no batch waits. A record that
+cannot be written is dropped: losing records never stops a stream.
 """
 
 import queue
@@ -39,13 +39,13 @@ class RunLog:
         self._size = 0
 
     def add(self, event: Event) -> None:
-        """Take an event into the current segment, without secrets."""
+        """Add an event to the current segment, without secrets."""
         line = json.to_canonical(_remove_secrets(event)).encode() + b"\n"
         self._lines.append(line)
         self._size += len(line)
 
     def flush(self) -> None:
-        """Write the current segment, and begin another when it is full or has told the start."""
+        """Write the current segment; begin a new segment if it is full or contains the start."""
         name = f"{self._folder}/{self._segment:06d}.jsonl"
         try:
             self._store.write(name, b"".join(self._lines))
@@ -60,7 +60,11 @@ class RunLog:
                 self._prune_runs()
 
     def _begin_segment(self) -> None:
-        """Before anything is deleted: storage that refuses to must not make a segment endless."""
+        """Begin a new segment.
+
+        Call this before old segments are deleted: if the storage refuses to delete, the current
+        segment must not grow without limit.
+        """
         self._segment += 1
         self._lines.clear()
         self._size = 0
@@ -76,31 +80,32 @@ class RunLog:
                 self._store.delete(f"{self._runs}/{run}/{segment}")
 
 
-# What later runs compare letter by letter. The plan holds no secret: its options and targets are
-# taken without; of an offset that seems to hold one nothing is kept.
+# Later runs compare the plan and the offsets byte for byte, so they must not be redacted in part.
+# The plan contains no secrets: its options and targets are redacted when it is taken. An offset
+# that seems to contain a secret is not recorded.
 _PLAN = "plan"
 _OFFSETS = ("startOffset", "endOffset")
 
 
 def _remove_secrets(event: Event) -> Json:
-    """The only way into the records: whoever adds an event need not think of it."""
-    own = {key: _redact_member(key, value) for key, value in event.items() if key != _PLAN}
-    return {**own, **{key: value for key, value in event.items() if key == _PLAN}}
+    """Return the event without secrets. Every event passes here, so callers need not redact."""
+    redacted = {key: _redact_member(key, value) for key, value in event.items() if key != _PLAN}
+    return {**redacted, **{key: value for key, value in event.items() if key == _PLAN}}
 
 
 def _redact_member(name: str, value: Json) -> Json:
     if name in _OFFSETS:
         return value if redact.text(json.to_canonical(value)) == json.to_canonical(value) else None
     if isinstance(value, Sequence) and not isinstance(value, str) and not redact.is_secret(name):
-        return [_redact_member("", one) for one in value]
+        return [_redact_member("", member) for member in value]
     if isinstance(value, Mapping) and any(key in value for key in _OFFSETS):
-        return {key: _redact_member(key, one) for key, one in value.items()}
-    shown = redact.value({name: value})
-    return shown[name] if isinstance(shown, Mapping) and name in shown else None
+        return {key: _redact_member(key, member) for key, member in value.items()}
+    redacted = redact.value({name: value})
+    return redacted[name] if isinstance(redacted, Mapping) and name in redacted else None
 
 
 class Recorder:
-    """Takes events from anywhere and writes them from one thread."""
+    """The one thread that writes run records; any thread may submit events."""
 
     def __init__(self, *, flush_seconds: float) -> None:
         self._pause = flush_seconds
@@ -113,21 +118,21 @@ class Recorder:
         self._queue.put(task)
 
     def close(self) -> None:
-        """Write what is there, and end; waits a little, not for ever."""
+        """Write the remaining records and end the thread; wait for it only a few seconds."""
         self._queue.put(None)
         self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
-        going = True
-        while going:
+        is_open = True
+        while is_open:
             dirty: dict[int, RunLog] = {}
             flush_at = time.monotonic() + self._pause
-            while going and (left := flush_at - time.monotonic()) > 0:
+            while is_open and (left := flush_at - time.monotonic()) > 0:
                 try:
                     task = self._queue.get(timeout=left)
                 except queue.Empty:
                     break
-                going = task is not None
+                is_open = task is not None
                 log = _run_task(task) if task is not None else None
                 if log is not None:
                     dirty[id(log)] = log
@@ -138,7 +143,7 @@ class Recorder:
 def _run_task(task: Callable[[], RunLog | None]) -> RunLog | None:
     try:
         return task()
-    except Exception:  # a record that cannot be made must stop nothing
+    except Exception:  # a record that cannot be made must not stop a stream
         return None
 
 
