@@ -1,1 +1,1 @@
-"""`make bench`: holdfast against plain Spark, in one run, as ratios, interleaved, with the spread."""
+"""`make bench`: holdfast and plain Spark measured in turn, in one run, as ratios with their spread."""

@@ -1,4 +1,4 @@
-"""Run the figures and write them down: `python -m bench [NAME …]`, with the names in `ALL`."""
+"""Run benchmarks and record their results: `python -m bench [NAME …]`, with the names in `ALL`."""
 
 import dataclasses
 import json
@@ -23,102 +23,105 @@ JUDGE = ("diagnose", "check")
 ALL = ("small", "large", "merge", "overhead", "restart", *POSTGRES, *INSPECT, *JUDGE)
 
 
-def main(wanted: list[str]) -> int:
-    """Measure what is wanted, print and write it; 1 if a figure does not hold.
+def main(names: list[str]) -> int:
+    """Run benchmarks, print and record the results, and return 1 if a result misses its target.
 
-    Each in a process of its own: a JVM remembers the environment that it was started with.
+    Each benchmark runs in its own process: a JVM keeps the environment that it was started with.
     """
-    if len(wanted) > 1:
-        codes = [subprocess.call([sys.executable, "-m", "bench", name]) for name in wanted]
-        return int(any(codes))  # one that was killed has a code below zero
+    if len(names) > 1:
+        codes = [subprocess.call([sys.executable, "-m", "bench", name]) for name in names]
+        return int(any(codes))  # the code of a killed process is negative
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         home = Path(folder)
-        for name in wanted:
+        for name in names:
             (home / name).mkdir()
-        if "overhead" in wanted:
-            results += overhead.overhead(home / "overhead")
-        if "restart" in wanted:
-            results += restart.restart(home / "restart", ROUNDS)
-        if "merge" in wanted:
-            results += _merges(home / "merge")
-        results += _looking(home, wanted)
-        results += _with_postgres(home, wanted)
-        if {"small", "large"} & set(wanted):
-            results += _with_spark(home, wanted)
+        if "overhead" in names:
+            results += overhead.measure_overhead(home / "overhead")
+        if "restart" in names:
+            results += restart.measure_restart(home / "restart", ROUNDS)
+        if "merge" in names:
+            results += _measure_merges(home / "merge")
+        results += _measure_inspection(home, names)
+        results += _measure_postgres(home, names)
+        if {"small", "large"} & set(names):
+            results += _measure_delta(home, names)
     for result in results:
         _print(result)
     _write(results)
     return 0 if all(result.holds for result in results) else 1
 
 
-def _looking(home: Path, wanted: list[str]) -> list[Result]:
+def _measure_inspection(home: Path, names: list[str]) -> list[Result]:
     results: list[Result] = []
-    if "inspect" in wanted:
-        results += inspection.ordinary(home / "inspect", ROUNDS)
-    if "inspect-100k" in wanted:
-        results += inspection.large(home / "inspect-100k", 100_000, 1.0)
-    if "inspect-1m" in wanted:
-        results += inspection.large(home / "inspect-1m", 1_000_000, 8.0)
-    if "inspect-s3" in wanted:
-        results += inspection.on_s3(home / "inspect-s3", ROUNDS)
-    if "diagnose" in wanted:
-        results += judging.diagnose(home / "diagnose", ROUNDS)
-    if "check" in wanted:
-        results += judging.check(home / "check", ROUNDS)
+    if "inspect" in names:
+        results += inspection.measure_ordinary(home / "inspect", ROUNDS)
+    if "inspect-100k" in names:
+        results += inspection.measure_large(home / "inspect-100k", 100_000, 1.0)
+    if "inspect-1m" in names:
+        results += inspection.measure_large(home / "inspect-1m", 1_000_000, 8.0)
+    if "inspect-s3" in names:
+        results += inspection.measure_s3(home / "inspect-s3", ROUNDS)
+    if "diagnose" in names:
+        results += judging.measure_diagnose(home / "diagnose", ROUNDS)
+    if "check" in names:
+        results += judging.measure_check(home / "check", ROUNDS)
     return results
 
 
-def _with_postgres(home: Path, wanted: list[str]) -> list[Result]:
-    figures = {
-        "pg-append": lambda folder: postgres.appends(folder, ROUNDS),
-        "pg-upsert": lambda folder: postgres.upserts(folder, ROUNDS),
-        "pg-small": lambda folder: postgres.small(folder, ROUNDS),
-        "pg-memory": postgres.memory,
+def _measure_postgres(home: Path, names: list[str]) -> list[Result]:
+    benchmarks = {
+        "pg-append": lambda folder: postgres.measure_appends(folder, ROUNDS),
+        "pg-upsert": lambda folder: postgres.measure_upserts(folder, ROUNDS),
+        "pg-small": lambda folder: postgres.measure_small_batches(folder, ROUNDS),
+        "pg-memory": postgres.measure_memory,
     }
-    return [result for name in POSTGRES if name in wanted for result in figures[name](home / name)]
+    return [
+        result for name in POSTGRES if name in names for result in benchmarks[name](home / name)
+    ]
 
 
-def _with_spark(home: Path, wanted: list[str]) -> list[Result]:
+def _measure_delta(home: Path, names: list[str]) -> list[Result]:
     results: list[Result] = []
     with Broker(home / "broker") as broker:
         spark = build.open_session("bench", master="local[*]", given={}, on_s3=False, debug=False)
         try:
-            if "small" in wanted:
-                results += delta.small_batches(spark, broker, home / "small", ROUNDS)
-            if "large" in wanted:
-                results += delta.large_batch(spark, broker, home / "large", ROUNDS)
+            if "small" in names:
+                results += delta.measure_small_batches(spark, broker, home / "small", ROUNDS)
+            if "large" in names:
+                results += delta.measure_large_batch(spark, broker, home / "large", ROUNDS)
         finally:
             spark.stop()
     return results
 
 
-def _merges(home: Path) -> list[Result]:
+def _measure_merges(home: Path) -> list[Result]:
     spark = build.open_session("bench", master="local[*]", given={}, on_s3=False, debug=False)
     try:
-        return merge.merges(spark, home, ROUNDS)
+        return merge.measure_merges(spark, home, ROUNDS)
     finally:
         spark.stop()
 
 
 def _print(result: Result) -> None:
-    verdict = "holds" if result.holds else "DOES NOT HOLD"
+    verdict = "met" if result.holds else "MISSED"
     low, high = result.spread
     print(
-        f"{result.name}: {result.ratio:.3g} ({low:.3g} to {high:.3g}), {result.wanted}: {verdict}"
+        f"{result.name}: {result.ratio:.3g} ({low:.3g} to {high:.3g}),"
+        f" target {result.wanted}: {verdict}"
     )
     for name, samples in result.samples.items():
         print(f"    {name:10} median {statistics.median(samples):,.4g} {result.unit}")
 
 
 def _write(results: list[Result]) -> None:
-    earlier = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
-    fresh = {result.name for result in results}
-    kept = [one for one in earlier if one["name"] not in fresh]
+    recorded = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+    measured = {result.name for result in results}
+    kept = [result for result in recorded if result["name"] not in measured]
     rounded = [
         {
             **dataclasses.asdict(result),
-            "samples": {side: _summary(samples) for side, samples in result.samples.items()},
+            "samples": {side: _summarize(samples) for side, samples in result.samples.items()},
         }
         for result in results
     ]
@@ -129,7 +132,7 @@ def _write(results: list[Result]) -> None:
     RESULTS.write_text(json.dumps({"machine": machine, "results": kept + rounded}, indent=1) + "\n")
 
 
-def _summary(samples: list[float]) -> dict[str, float]:
+def _summarize(samples: list[float]) -> dict[str, float]:
     return {
         "rounds": len(samples),
         "median": round(statistics.median(samples), 3),

@@ -1,7 +1,7 @@
 """Kafka to Delta, exactly once: holdfast's sink against Spark's Delta sink and the noop sink.
 
-All queries run in one session, one after the other, in rounds; each has a table and a checkpoint
-of its own, and reads the same topic in batches of the same size.
+All queries run in one session, in turn, for several rounds. Each query has its own table and
+checkpoint, and reads the same topic in batches of the same size.
 """
 
 import statistics
@@ -28,7 +28,7 @@ Query = Callable[[Path, int], list[float]]
 
 
 def fill(broker: Broker, topic: str, rows: int) -> None:
-    """Put rows of about 100 bytes into a topic of two partitions."""
+    """Create a topic with two partitions, and write rows of about 100 bytes to it."""
     broker.create_topic(topic, 2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
     for number in range(rows):
@@ -43,7 +43,7 @@ def fill(broker: Broker, topic: str, rows: int) -> None:
 
 
 class Bench:
-    """The queries that are compared."""
+    """The queries that are compared; each method returns the milliseconds of every trigger."""
 
     def __init__(self, spark: SparkSession, broker: Broker, topic: str) -> None:
         self._spark = spark
@@ -60,25 +60,25 @@ class Bench:
             .load()
         )
 
-    def noop(self, home: Path, batch_rows: int) -> list[float]:
-        """Spark's noop sink: what a trigger costs without writing."""
+    def run_noop(self, home: Path, batch_rows: int) -> list[float]:
+        """Run with Spark's noop sink: the cost of a trigger without writing."""
         stream = self._read(self._spark, batch_rows).writeStream.format("noop")
         return _run(stream, home, home / "none")
 
-    def delta(self, home: Path, batch_rows: int) -> list[float]:
-        """Spark's Delta sink at Spark's and Delta's defaults."""
+    def run_delta(self, home: Path, batch_rows: int) -> list[float]:
+        """Run with Spark's Delta sink, with the defaults of Spark and Delta."""
         spark = self._spark.newSession()
         spark.conf.set(SNAPSHOT, "50")
         spark.conf.set("spark.sql.shuffle.partitions", "200")
         return _run(self._read(spark, batch_rows).writeStream.format("delta"), home, home / "table")
 
-    def delta_tuned(self, home: Path, batch_rows: int) -> list[float]:
-        """Spark's Delta sink with one snapshot partition."""
+    def run_tuned_delta(self, home: Path, batch_rows: int) -> list[float]:
+        """Run with Spark's Delta sink, with one snapshot partition."""
         stream = self._read(self._spark, batch_rows).writeStream.format("delta")
         return _run(stream, home, home / "table")
 
-    def holdfast(self, home: Path, batch_rows: int) -> list[float]:
-        """holdfast, with lease, records and ledger."""
+    def run_holdfast(self, home: Path, batch_rows: int) -> list[float]:
+        """Run with holdfast, including lease, records and ledger."""
         pipeline = Pipeline("bench", checkpoints=str(home / "checkpoints"))
         options = {"maxOffsetsPerTrigger": str(batch_rows)}
 
@@ -95,7 +95,7 @@ class Bench:
             pipeline.declaration, pipeline.jobs, run_options, lambda _: self._spark
         )
         running.wait()
-        return _triggers(running.queries["bench"])
+        return _list_triggers(running.queries["bench"])
 
 
 def _run(stream: object, home: Path, table: Path) -> list[float]:
@@ -105,29 +105,31 @@ def _run(stream: object, home: Path, table: Path) -> list[float]:
         .start(str(table))
     )
     query.awaitTermination()
-    return _triggers(query)
+    return _list_triggers(query)
 
 
-def _triggers(query: object) -> list[float]:
+def _list_triggers(query: object) -> list[float]:
     progress = query.recentProgress  # type: ignore[attr-defined]
     return [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"] > 0]
 
 
-def small_batches(spark: SparkSession, broker: Broker, home: Path, rounds: int) -> list[Result]:
-    """The median trigger of batches of 10,000 rows."""
+def measure_small_batches(
+    spark: SparkSession, broker: Broker, home: Path, rounds: int
+) -> list[Result]:
+    """Measure the median trigger with batches of 10,000 rows."""
     fill(broker, "small", BATCH_ROWS * BATCHES)
     bench = Bench(spark, broker, "small")
     queries: dict[str, Query] = {
-        "noop": bench.noop,
-        "holdfast": bench.holdfast,
-        "delta": bench.delta,
+        "noop": bench.run_noop,
+        "holdfast": bench.run_holdfast,
+        "delta": bench.run_delta,
     }
     samples: dict[str, list[float]] = {name: [] for name in queries}
     for round_number in range(-1, rounds):
         for name, query in queries.items():
             triggers = query(home / f"small-{name}-{round_number}", BATCH_ROWS)
             assert len(triggers) == BATCHES, (name, triggers)
-            if round_number >= 0:  # the round before the first warms the JVM up
+            if round_number >= 0:  # an extra first round warms up the JVM
                 samples[name].append(statistics.median(triggers[WARM:]))
     return [
         at_least("10,000-row batches, trigger", "ms", samples, "delta", "holdfast", 8),
@@ -135,11 +137,13 @@ def small_batches(spark: SparkSession, broker: Broker, home: Path, rounds: int) 
     ]
 
 
-def large_batch(spark: SparkSession, broker: Broker, home: Path, rounds: int) -> list[Result]:
-    """The throughput of two million rows in one batch."""
+def measure_large_batch(
+    spark: SparkSession, broker: Broker, home: Path, rounds: int
+) -> list[Result]:
+    """Measure the throughput of two million rows in one batch."""
     fill(broker, "large", LARGE_ROWS)
     bench = Bench(spark, broker, "large")
-    queries: dict[str, Query] = {"holdfast": bench.holdfast, "delta": bench.delta_tuned}
+    queries: dict[str, Query] = {"holdfast": bench.run_holdfast, "delta": bench.run_tuned_delta}
     samples: dict[str, list[float]] = {name: [] for name in queries}
     for round_number in range(rounds):
         for name, query in queries.items():

@@ -1,7 +1,7 @@
-"""Looking at checkpoints: an ordinary one against PySpark, large ones, and one on S3.
+"""`holdfast inspect`: an ordinary checkpoint against PySpark, large checkpoints, and S3.
 
-Seconds are from the start of the process to the end of its output. PySpark's side starts a
-session and reads the same files: `metadata`, the offset log and the commit log.
+Times run from the start of the process to the end of its output. The PySpark side starts a session
+and reads the same files: `metadata`, the offset log and the commit log.
 """
 
 import asyncio
@@ -39,22 +39,22 @@ spark.stop()
 """
 
 
-def ordinary(home: Path, rounds: int) -> list[Result]:
-    """100 batches of 4 Kafka sources: shell to output, and the same facts through PySpark."""
+def measure_ordinary(home: Path, rounds: int) -> list[Result]:
+    """Measure a checkpoint of 100 batches and 4 Kafka sources, and PySpark on the same files."""
     checkpoint = home / "checkpoint"
     write_logs(checkpoint, BATCHES)
     (home / "bare.py").write_text(PYSPARK)
     samples: dict[str, list[float]] = {"holdfast": [], "pyspark": []}
     for number in range(-1, rounds):
-        for name, taken in samples.items():
+        for name, measured in samples.items():
             command = (
-                _command(str(checkpoint))
+                _make_command(str(checkpoint))
                 if name == "holdfast"
                 else [sys.executable, str(home / "bare.py"), str(checkpoint)]
             )
-            seconds = timed(command)
-            if number >= 0:  # the round before the first warms the disk's cache
-                taken.append(seconds)
+            seconds = measure_seconds(command)
+            if number >= 0:  # an extra first round warms up the disk cache
+                measured.append(seconds)
     return [
         at_least("inspect, an ordinary checkpoint", "s", samples, "pyspark", "holdfast", 15),
         _at_most_seconds(
@@ -63,21 +63,21 @@ def ordinary(home: Path, rounds: int) -> list[Result]:
     ]
 
 
-def large(home: Path, files: int, most_s: float) -> list[Result]:
-    """So many files on local disk: seconds, and memory over that of an ordinary checkpoint."""
+def measure_large(home: Path, files: int, most_s: float) -> list[Result]:
+    """Measure a checkpoint of many local files: the time, and the memory over an ordinary one."""
     small, checkpoint = home / "small", home / f"files-{files}"
     write_logs(small, BATCHES)
     write_large(checkpoint, files)
     seconds: list[float] = []
     memory: dict[str, list[float]] = {"large": [], "small": []}
     for number in range(-1, ROUNDS_LARGE):
-        taken = timed(_command(str(checkpoint)))
+        elapsed = measure_seconds(_make_command(str(checkpoint)))
         if number >= 0:
-            seconds.append(taken)
-            memory["large"].append(peak(_command(str(checkpoint))))
-            memory["small"].append(peak(_command(str(small))))
+            seconds.append(elapsed)
+            memory["large"].append(measure_peak_memory(_make_command(str(checkpoint))))
+            memory["small"].append(measure_peak_memory(_make_command(str(small))))
     more = [a - b for a, b in zip(memory["large"], memory["small"], strict=True)]
-    flat = Result(
+    memory_result = Result(
         name=f"inspect, {files:,} files, memory",
         unit="MB",
         samples=memory,
@@ -86,11 +86,11 @@ def large(home: Path, files: int, most_s: float) -> list[Result]:
         wanted="at most 20 MB more than an ordinary checkpoint",
         holds=statistics.median(more) <= 20,
     )
-    return [_at_most_seconds(f"inspect, {files:,} files", seconds, most_s), flat]
+    return [_at_most_seconds(f"inspect, {files:,} files", seconds, most_s), memory_result]
 
 
-def on_s3(home: Path, rounds: int) -> list[Result]:
-    """On S3 with 20 ms per request: one stateful checkpoint, and many, read concurrently."""
+def measure_s3(home: Path, rounds: int) -> list[Result]:
+    """Measure one stateful checkpoint and many checkpoints on S3, with 20 ms per request."""
     with S3Server(home / "s3") as server:
         server.bucket("lake")
         lake = server.folder / "buckets/lake"
@@ -99,19 +99,20 @@ def on_s3(home: Path, rounds: int) -> list[Result]:
         for number in range(CHECKPOINTS):
             write_logs(lake / f"base/job-{number}", 10)
             write_state(lake / f"base/job-{number}", 2, 10)
-        figures = {"inspect": "checkpoint", f"inspect of {CHECKPOINTS} checkpoints": "base"}
-        return [_together(server, name, folder, rounds) for name, folder in figures.items()]
+        folders = {"inspect": "checkpoint", f"inspect of {CHECKPOINTS} checkpoints": "base"}
+        return [_measure_delayed(server, name, folder, rounds) for name, folder in folders.items()]
 
 
-def _together(server: S3Server, name: str, folder: str, rounds: int) -> Result:
+def _measure_delayed(server: S3Server, name: str, folder: str, rounds: int) -> Result:
+    """Compare `inspect` with the time that its requests would take one after the other."""
     options = dict(server.storage)
     with Delay(int(options["aws_endpoint"].rpartition(":")[2])) as proxy:
         options["aws_endpoint"] = f"http://127.0.0.1:{proxy.port}"
-        given = [part for pair in options.items() for part in ("--storage", "=".join(pair))]
+        arguments = [part for pair in options.items() for part in ("--storage", "=".join(pair))]
         samples: dict[str, list[float]] = {"one by one": [], "holdfast": []}
         for number in range(-1, rounds):
             proxy.requests = 0
-            seconds = timed(_command(f"s3://lake/{folder}", *given))
+            seconds = measure_seconds(_make_command(f"s3://lake/{folder}", *arguments))
             if number >= 0:
                 samples["holdfast"].append(seconds)
                 samples["one by one"].append(proxy.requests * DELAY_S)
@@ -125,11 +126,11 @@ def _together(server: S3Server, name: str, folder: str, rounds: int) -> Result:
     )
 
 
-def write_logs(place: Path, batches: int) -> None:
-    """The two logs of a query with four Kafka sources."""
+def write_logs(location: Path, batches: int) -> None:
+    """Write `metadata` and the two logs of a query with four Kafka sources."""
     for name in ("offsets", "commits"):
-        (place / name).mkdir(parents=True)
-    (place / "metadata").write_text('{"id":"6b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d11"}')
+        (location / name).mkdir(parents=True)
+    (location / "metadata").write_text('{"id":"6b0f5f5c-1f5a-4c57-9f5e-0a4f2f0c1d11"}')
     settings = {f"spark.sql.streaming.setting{n}": "value" for n in range(12)}
     for batch in range(batches):
         metadata = {
@@ -139,58 +140,59 @@ def write_logs(place: Path, batches: int) -> None:
         }
         ends = {str(n): batch * 100 + n for n in range(KAFKA_PARTITIONS)}
         lines = [to_canonical({f"topic{n}": ends}) for n in range(SOURCES)]
-        (place / f"offsets/{batch}").write_text("\n".join(["v1", json.dumps(metadata), *lines]))
-        (place / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+        (location / f"offsets/{batch}").write_text("\n".join(["v1", json.dumps(metadata), *lines]))
+        (location / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
-def write_state(place: Path, partitions: int, versions: int) -> None:
-    """Changes of an HDFS-backed state store."""
+def write_state(location: Path, partitions: int, versions: int) -> None:
+    """Write delta files of an HDFS-backed state store."""
     for partition in range(partitions):
-        folder = place / f"state/0/{partition}"
+        folder = location / f"state/0/{partition}"
         folder.mkdir(parents=True)
         for version in range(1, versions + 1):
             with (folder / f"{version}.delta").open("wb") as file:
                 file.write(b"x" * 46)
 
 
-def write_large(place: Path, files: int) -> None:
-    """A tenth in long logs, the rest in the state of 200 partitions."""
-    logs = files // 20
-    write_logs(place, logs)
-    write_state(place, STATE_PARTITIONS, (files - 2 * logs) // STATE_PARTITIONS)
+def write_large(location: Path, files: int) -> None:
+    """Write a checkpoint with a tenth of the files in its logs, the rest in 200 partitions."""
+    batches = files // 20
+    write_logs(location, batches)
+    write_state(location, STATE_PARTITIONS, (files - 2 * batches) // STATE_PARTITIONS)
 
 
-def timed(command: Sequence[str]) -> float:
-    """Seconds that a command took, to the end of its output."""
+def measure_seconds(command: Sequence[str]) -> float:
+    """Return the seconds from the start of a command to the end of its output."""
     started = time.perf_counter()
-    done = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, check=True)
+    ended = subprocess.run(command, env=_make_environment(), stdout=subprocess.PIPE, check=True)
     seconds = time.perf_counter() - started
-    assert done.stdout
+    assert ended.stdout
     return seconds
 
 
-def peak(command: Sequence[str]) -> float:
-    """The most memory that a command had, in MB.
+def measure_peak_memory(command: Sequence[str]) -> float:
+    """Return the peak memory of a command in MB.
 
-    Asked of a small process in between: what a process starts with counts as its own.
+    A small process starts the command and reads its peak, because a new process begins with the
+    memory of the process that started it, and the system counts that memory too.
     """
-    between = (
+    script = (
         "import resource, subprocess, sys\n"
         "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    asking = [sys.executable, "-I", "-S", "-c", between, *command]
-    done = subprocess.run(asking, env=_environment(), stdout=subprocess.PIPE, check=True)
-    return int(done.stdout) * 1024 / MEGABYTE
+    measuring = [sys.executable, "-I", "-S", "-c", script, *command]
+    ended = subprocess.run(measuring, env=_make_environment(), stdout=subprocess.PIPE, check=True)
+    return int(ended.stdout) * 1024 / MEGABYTE
 
 
-def _environment() -> dict[str, str]:
-    """With compiled modules, as an installed package has: the first round writes them."""
+def _make_environment() -> dict[str, str]:
+    """Return an environment in which the first round compiles modules, as an installation does."""
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYSPARK_PYTHON": sys.executable, "NO_COLOR": "1"}
 
 
-def _command(location: str, *more: str) -> list[str]:
+def _make_command(location: str, *more: str) -> list[str]:
     return [str(Path(sys.executable).with_name("holdfast")), "inspect", location, *more]
 
 
@@ -207,10 +209,10 @@ def _at_most_seconds(name: str, seconds: list[float], wanted: float) -> Result:
 
 
 class Delay:
-    """A proxy in front of a server that lets every request wait, however many there are at once.
+    """A proxy that delays every request to a server, and counts the requests.
 
-    A request begins where a client speaks after the server did; HTTP/1.1 has one at a time on a
-    connection.
+    Concurrent requests wait at the same time. HTTP/1.1 has one request at a time per connection, so
+    a request begins when the client sends data after an answer of the server.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -233,28 +235,30 @@ class Delay:
         self._loop.run_forever()
 
     async def _listen(self) -> None:
-        await asyncio.start_server(self._connected, "127.0.0.1", self.port)
+        await asyncio.start_server(self._connect, "127.0.0.1", self.port)
 
-    async def _connected(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        server, forth = await asyncio.open_connection("127.0.0.1", self._server_port)
-        answered = asyncio.Event()
-        answered.set()
+    async def _connect(
+        self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._server_port)
+        is_answered = asyncio.Event()
+        is_answered.set()
 
-        async def ask() -> None:
-            while data := await client.read(1 << 16):
-                if answered.is_set():
-                    answered.clear()
+        async def forward_requests() -> None:
+            while data := await from_client.read(1 << 16):
+                if is_answered.is_set():
+                    is_answered.clear()
                     self.requests += 1
                     await asyncio.sleep(DELAY_S)
-                forth.write(data)
-                await forth.drain()
-            forth.close()
+                to_server.write(data)
+                await to_server.drain()
+            to_server.close()
 
-        async def answer() -> None:
-            while data := await server.read(1 << 16):
-                answered.set()
-                back.write(data)
-                await back.drain()
-            back.close()
+        async def forward_answers() -> None:
+            while data := await from_server.read(1 << 16):
+                is_answered.set()
+                to_client.write(data)
+                await to_client.drain()
+            to_client.close()
 
-        await asyncio.gather(ask(), answer(), return_exceptions=True)
+        await asyncio.gather(forward_requests(), forward_answers(), return_exceptions=True)

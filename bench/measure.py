@@ -1,4 +1,4 @@
-"""Samples, medians and the one shape that every result has."""
+"""Samples -> results: a ratio or a difference with its spread, and whether it meets its target."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One figure: what was asked for, what was measured, and whether it holds."""
+    """A measured figure, the target that is wanted, and whether the figure meets it."""
 
     name: str
     unit: str
@@ -18,8 +18,10 @@ class Result:
     holds: bool
 
 
-def ratio_of(over: Sequence[float], under: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    """The median of the rounds' ratios, with the smallest and the largest."""
+def compute_ratio(
+    over: Sequence[float], under: Sequence[float]
+) -> tuple[float, tuple[float, float]]:
+    """Return the median of the rounds' ratios, with the smallest and the largest."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
     return statistics.median(ratios), (min(ratios), max(ratios))
 
@@ -27,8 +29,8 @@ def ratio_of(over: Sequence[float], under: Sequence[float]) -> tuple[float, tupl
 def at_least(
     name: str, unit: str, samples: dict[str, list[float]], over: str, under: str, wanted: float
 ) -> Result:
-    """A figure that holds when `over` is at least so many times `under`."""
-    ratio, spread = ratio_of(samples[over], samples[under])
+    """Return a result that holds if `over` is at least `wanted` times `under`."""
+    ratio, spread = compute_ratio(samples[over], samples[under])
     return Result(
         name=name,
         unit=unit,
@@ -43,8 +45,8 @@ def at_least(
 def at_most(
     name: str, unit: str, samples: dict[str, list[float]], over: str, under: str, wanted: float
 ) -> Result:
-    """A figure that holds when `over` is at most so many times `under`."""
-    ratio, spread = ratio_of(samples[over], samples[under])
+    """Return a result that holds if `over` is at most `wanted` times `under`."""
+    ratio, spread = compute_ratio(samples[over], samples[under])
     return Result(
         name=name,
         unit=unit,
@@ -59,7 +61,7 @@ def at_most(
 def more_by(
     name: str, unit: str, samples: dict[str, list[float]], over: str, under: str, wanted: float
 ) -> Result:
-    """A figure that holds when `over` is at most so much more than `under`."""
+    """Return a result that holds if `over` exceeds `under` by at most `wanted`."""
     more = [a - b for a, b in zip(samples[over], samples[under], strict=True)]
     return Result(
         name=name,

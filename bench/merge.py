@@ -1,7 +1,8 @@
 """Delta merge: delta-rs on the driver against Spark's MERGE, by size of batch and of table.
 
-The sink chooses by size; here it is made to do each in turn. Half of a batch's keys are in the
-table, spread over all of it, which is what costs most: every file has to be rewritten.
+The sink chooses by size; the benchmark forces it to use each way in turn. Half of the keys of a
+batch are in the table, spread over all its files. That is the most expensive case, because every
+file must be rewritten.
 """
 
 import time
@@ -27,20 +28,27 @@ CASES = (
 )
 """Rows of the table, rows of a batch."""
 
-_LIFE = Writer(
+_WRITER = Writer(
     job=JobName("bench"), generation=Generation(1), epoch=Epoch(1), location="bench/merge"
 )
 _NO_LIMIT = 1 << 60
 
 
-def merges(spark: SparkSession, home: Path, rounds: int) -> list[Result]:
-    """How much longer Spark's MERGE takes, at every size that delta-rs is chosen for."""
-    return [_case(spark, home, table_rows, batch_rows, rounds) for table_rows, batch_rows in CASES]
+def measure_merges(spark: SparkSession, home: Path, rounds: int) -> list[Result]:
+    """Measure how much longer Spark's MERGE takes, at sizes for which the sink uses delta-rs."""
+    return [
+        _measure_case(spark, home, table_rows, batch_rows, rounds)
+        for table_rows, batch_rows in CASES
+    ]
 
 
-def _case(spark: SparkSession, home: Path, table_rows: int, batch_rows: int, rounds: int) -> Result:
+def _measure_case(
+    spark: SparkSession, home: Path, table_rows: int, batch_rows: int, rounds: int
+) -> Result:
     engines = {
-        name: _batches(spark, home / f"{name}-{table_rows}-{batch_rows}", table_rows, batch_rows)
+        name: _merge_batches(
+            spark, home / f"{name}-{table_rows}-{batch_rows}", table_rows, batch_rows
+        )
         for name in ("driver", "spark")
     }
     samples: dict[str, list[float]] = {name: [] for name in engines}
@@ -48,24 +56,27 @@ def _case(spark: SparkSession, home: Path, table_rows: int, batch_rows: int, rou
         for name, batches in engines.items():
             merge.MODERATE_BYTES = _NO_LIMIT if name == "driver" else -1
             elapsed = next(batches)
-            if round_number >= 0:  # the round before the first warms up
+            if round_number >= 0:  # an extra first round warms up the JVM
                 samples[name].append(elapsed)
     title = f"merge of {batch_rows:,} rows into {table_rows:,}"
     return at_least(title, "ms", samples, "spark", "driver", 1)
 
 
-def _batches(spark: SparkSession, path: Path, table_rows: int, batch_rows: int) -> Iterator[float]:
-    _rows(spark, table_rows).write.format("delta").save(str(path))
+def _merge_batches(
+    spark: SparkSession, path: Path, table_rows: int, batch_rows: int
+) -> Iterator[float]:
+    """Create a table, then merge one batch per step and yield its milliseconds."""
+    _make_rows(spark, table_rows).write.format("delta").save(str(path))
     declared = DeltaMerge(
         path=str(path), keys=("id",), newest="version", partition_by=(), properties={}
     )
-    app_id = make_ledger_key(_LIFE.job, _LIFE.generation, OutputName("table"))
+    app_id = make_ledger_key(_WRITER.job, _WRITER.generation, OutputName("table"))
     sink = merge.DeltaMergeSink(declared, app_id, {})
-    sink.prepare(_LIFE, _rows(spark, 1).schema, spark)
+    sink.prepare(_WRITER, _make_rows(spark, 1).schema, spark)
     number = 0
     while True:
         batch = Batch(
-            life=_LIFE,
+            life=_WRITER,
             id=BatchId(number),
             digest=Digest(str(number)),
             offsets=number,
@@ -75,7 +86,7 @@ def _batches(spark: SparkSession, path: Path, table_rows: int, batch_rows: int) 
         present = F.col("id") * (table_rows // half)
         absent = F.col("id") + table_rows + number * batch_rows
         rows = (
-            _rows(spark, batch_rows)
+            _make_rows(spark, batch_rows)
             .withColumn("id", F.when(F.col("id") < half, present).otherwise(absent))
             .withColumn("version", F.lit(number + 1).cast("long"))
         )
@@ -85,8 +96,8 @@ def _batches(spark: SparkSession, path: Path, table_rows: int, batch_rows: int) 
         number += 1
 
 
-def _rows(spark: SparkSession, count: int) -> DataFrame:
-    """Rows of about 60 bytes."""
+def _make_rows(spark: SparkSession, count: int) -> DataFrame:
+    """Return rows of about 60 bytes."""
     return spark.range(0, count, numPartitions=2).select(
         F.col("id"),
         F.concat(F.lit("sensor-"), F.col("id") % 997).alias("sensor"),

@@ -1,8 +1,8 @@
-"""What lease, records and ledger cost a batch, and whether it grows with the age of a job.
+"""The cost of lease, records and ledger per batch, and whether it grows with the age of a job.
 
-The parts are driven as the runner drives them, without Spark: the offset log grows by an entry a
-batch, the table by a commit, the records by an event. What is timed is all that holdfast adds to
-a batch beyond writing the rows' files.
+The parts run as in the runner, but without Spark: per batch, the offset log grows by an entry, the
+table by a commit and the records by an event. The time covers everything that holdfast adds to a
+batch, except writing the data files.
 """
 
 import json
@@ -31,38 +31,39 @@ MOST_GROWTH_MS = 1.0
 TRIGGER_MS = 1_000.0
 
 
-def overhead(home: Path) -> list[Result]:
-    """The cost a batch around batch 10 and around batch 2,000."""
+def measure_overhead(home: Path) -> list[Result]:
+    """Measure the cost per batch after batch 10 and after batch 2,000."""
     store = open_store(str(home))
-    held = lease.acquire(store, JobName("job"), above=Epoch(0))
+    acquired = lease.acquire(store, JobName("job"), above=Epoch(0))
     keeper = lease.Keeper(store, lambda _: None)
-    keeper.keep(held)
-    life = Writer(
-        job=held.job, generation=Generation(1), epoch=held.epoch, location=str(home / "job")
+    keeper.keep(acquired)
+    writer = Writer(
+        job=acquired.job, generation=Generation(1), epoch=acquired.epoch, location=str(home / "job")
     )
     sink = DeltaAppend(path=str(home / "table"), partition_by=(), evolve=False, properties={})
-    table = LedgeredTable(sink, make_ledger_key(life.job, life.generation, OutputName("table")), {})
+    app_id = make_ledger_key(writer.job, writer.generation, OutputName("table"))
+    table = LedgeredTable(sink, app_id, {})
     rows = pa.table({"id": pa.array(range(100), pa.int64())})
-    _prepare(table, life)
-    reader = OffsetReader(store, "job", life)
+    _prepare(table, writer)
+    reader = OffsetReader(store, "job", writer)
     recorder = Recorder(flush_seconds=1.0)
     log = RunLog(store, "job", 0, "run")
     costs: list[float] = []
     for number in range(OLD + WINDOW):
-        _plan(home / "job", number)
+        _write_offsets(home / "job", number)
         files = parquet.by_driver(table.store, f"batch-{number}", rows, pa.table({}), Layout())
         started = time.perf_counter()
         _commit(reader, table, BatchId(number), files)
-        recorder.submit(lambda number=number: _event(log, number))  # type: ignore[misc]
+        recorder.submit(lambda number=number: _add_event(log, number))  # type: ignore[misc]
         costs.append((time.perf_counter() - started) * 1000)
     recorder.close()
     keeper.close()
     young = costs[YOUNG : YOUNG + WINDOW]
     old = costs[OLD : OLD + WINDOW]
-    return [_share(old), _growth(young, old)]
+    return [_compute_share(old), _compute_growth(young, old)]
 
 
-def _share(old: list[float]) -> Result:
+def _compute_share(old: list[float]) -> Result:
     share = statistics.median(old) / TRIGGER_MS
     return Result(
         name="lease, records and ledger, share of a 1 s trigger at batch 2,000",
@@ -75,26 +76,26 @@ def _share(old: list[float]) -> Result:
     )
 
 
-def _growth(young: list[float], old: list[float]) -> Result:
-    grown = statistics.median(old) - statistics.median(young)
+def _compute_growth(young: list[float], old: list[float]) -> Result:
+    growth = statistics.median(old) - statistics.median(young)
     return Result(
         name="the same, ms that batch 2,000 costs more than batch 10",
         unit="ms",
         samples={"young": young, "old": old},
-        ratio=grown,
+        ratio=growth,
         spread=(min(old) - max(young), max(old) - min(young)),
         wanted=f"<= {MOST_GROWTH_MS:g}",
-        holds=grown <= MOST_GROWTH_MS,
+        holds=growth <= MOST_GROWTH_MS,
     )
 
 
-def _prepare(table: LedgeredTable, life: Writer) -> None:
+def _prepare(table: LedgeredTable, writer: Writer) -> None:
     schema = StructType([StructField("id", LongType())])
-    # Without a session: holdfast's own commits need no Spark.
-    fence(table.place, table.store, life, table.app_id, schema, None)  # type: ignore[arg-type]
+    # Without a session, because holdfast's own commits need no Spark.
+    fence(table.place, table.store, writer, table.app_id, schema, None)  # type: ignore[arg-type]
 
 
-def _plan(checkpoint: Path, number: int) -> None:
+def _write_offsets(checkpoint: Path, number: int) -> None:
     folder = checkpoint / "offsets"
     folder.mkdir(parents=True, exist_ok=True)
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": number, "conf": {}}
@@ -112,6 +113,6 @@ def _commit(
     table.append(head, batch, files)
 
 
-def _event(log: RunLog, number: int) -> RunLog:
+def _add_event(log: RunLog, number: int) -> RunLog:
     log.add({"event": "progress", "batch": number, "rows": 100, "duration_ms": {"addBatch": 1}})
     return log

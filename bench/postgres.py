@@ -1,7 +1,8 @@
 """Rows to PostgreSQL, exactly once, against Spark's own JDBC writer and the server's own COPY.
 
-One server with fsync on, one session of Spark, all sides in turn, each into a table that was just
-emptied, after a checkpoint of the server. The rows: text, timestamp, double, int, long.
+All sides run in turn, on one server with fsync on and in one Spark session. Each side writes into a
+table that was just emptied, after a checkpoint of the server. The columns of a row are text,
+timestamp, double, int and long.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ PARTITIONS = 2
 SMALL_ROWS = 1_000
 SMALL_BATCHES = 20
 WARM = 5
-WARM_ROUNDS = 4  # the JVM compiles for as long, and both sides become faster with it
+WARM_ROUNDS = 4  # the JVM compiles during these rounds, and both sides become faster
 MOST_MS = 60.0
 FEW, MANY = 100_000, 10_000_000
 TYPES = "name text, at timestamptz, value float8, n int4, id int8"
@@ -54,15 +55,15 @@ INSERT INTO upserted SELECT * FROM by_hand ON CONFLICT (id) DO UPDATE SET name =
 at = excluded.at, value = excluded.value, n = excluded.n"""
 
 
-def spark_session(*, master: str = "local[*]") -> SparkSession:
-    """A session that has PostgreSQL's JDBC driver too."""
+def open_session(*, master: str = "local[*]") -> SparkSession:
+    """Open a session that has PostgreSQL's JDBC driver."""
     driver = ",".join(str(path) for path in jars.fetch("jdbc-postgres"))
     given = {"spark.jars": driver, "spark.sql.session.timeZone": "UTC"}
     return build.open_session("bench", master=master, given=given, on_s3=False, debug=False)
 
 
-def rows_of(spark: SparkSession, count: int = ROWS, first: int = 0) -> DataFrame:
-    """Rows of five columns in two partitions."""
+def make_rows(spark: SparkSession, count: int = ROWS, first: int = 0) -> DataFrame:
+    """Return rows of five columns in two partitions."""
     return spark.range(first, first + count, numPartitions=PARTITIONS).selectExpr(
         "concat('sensor-', lpad(CAST(id % 997 AS STRING), 4, '0')) AS name",
         "timestamp_micros(1767225600000000 + id * 1001) AS at",
@@ -72,62 +73,68 @@ def rows_of(spark: SparkSession, count: int = ROWS, first: int = 0) -> DataFrame
     )
 
 
-class Writing:
-    """The sides that are compared, on one server."""
+class Sides:
+    """The writers that are compared on one server; each method returns its seconds."""
 
     def __init__(self, spark: SparkSession, database: Database, home: Path) -> None:
         self._spark = spark
         self._database = database
         self._batches = 0
         self._admin = psycopg.connect(database.connection, autocommit=True)
-        self._life = Writer(
+        self._writer = Writer(
             job=JobName("bench"), generation=Generation(1), epoch=Epoch(1), location="/bench"
         )
         self._file = home / "rows.copy"
         self._admin.execute(f"CREATE TABLE IF NOT EXISTS rows ({TYPES})")
-        key = LedgerKey(job=self._life.job, generation=Generation(1), output=OutputName("rows"))
+        key = LedgerKey(job=self._writer.job, generation=Generation(1), output=OutputName("rows"))
         sink = PostgresAppend(
             connection=database.connection, password=None, schema="public", table="rows"
         )
         self._append = PostgresAppendSink(sink, key)
-        self._append.prepare(self._life, rows_of(spark).schema, spark)
+        self._append.prepare(self._writer, make_rows(spark).schema, spark)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._admin.close()
 
-    def _emptied(self, table: str = "rows") -> None:
+    def append(self, count: int) -> None:
+        """Append rows with holdfast, in one batch."""
+        self._append.write(self._make_batch(count), make_rows(self._spark, count))
+
+    def _empty(self, table: str = "rows") -> None:
         self._admin.execute(f"TRUNCATE {table}")
         self._admin.execute("CHECKPOINT")
 
-    def _batch(self, count: int) -> Batch:
+    def _make_batch(self, count: int) -> Batch:
         self._batches += 1
         return Batch(
-            life=self._life,
+            life=self._writer,
             id=BatchId(self._batches - 1),
             digest=Digest(str(self._batches)),
             offsets=[],
             expected_rows=count,
         )
 
-    def _timed(self, write: Callable[[], object], table: str = "rows", count: int = ROWS) -> float:
+    def _measure(
+        self, write: Callable[[], object], table: str = "rows", count: int = ROWS
+    ) -> float:
         started = time.perf_counter()
         write()
         seconds = time.perf_counter() - started
-        found = self._admin.execute(f"SELECT count(*) FROM {table}").fetchall()
-        assert found == [(count,)], (table, found)
+        counted = self._admin.execute(f"SELECT count(*) FROM {table}").fetchall()
+        assert counted == [(count,)], (table, counted)
         return seconds
 
-    def holdfast(self) -> float:
-        """The append of holdfast, with its ledger."""
-        self._emptied()
-        rows = rows_of(self._spark)
-        return self._timed(lambda: self._append.write(self._batch(ROWS), rows))
+    def append_with_holdfast(self) -> float:
+        """Append with holdfast, including its ledger."""
+        self._empty()
+        rows = make_rows(self._spark)
+        return self._measure(lambda: self._append.write(self._make_batch(ROWS), rows))
 
-    def _jdbc(self, table: str, parameters: str = "", first: int = 0) -> None:
+    def _write_jdbc(self, table: str, parameters: str = "", first: int = 0) -> None:
         address = f"jdbc:postgresql://127.0.0.1:{self._database.port}/postgres{parameters}"
         (
-            rows_of(self._spark, first=first)
+            make_rows(self._spark, first=first)
             .write.format("jdbc")
             .option("url", address)
             .option("driver", "org.postgresql.Driver")
@@ -138,34 +145,34 @@ class Writing:
             .save()
         )
 
-    def jdbc(self) -> float:
-        """Spark's JDBC append at its defaults."""
-        self._emptied()
-        return self._timed(lambda: self._jdbc("rows"))
+    def append_with_jdbc(self) -> float:
+        """Append with Spark's JDBC writer at its defaults."""
+        self._empty()
+        return self._measure(lambda: self._write_jdbc("rows"))
 
-    def jdbc_rewritten(self) -> float:
-        """The same with the driver's rewriting of batched inserts."""
-        self._emptied()
-        return self._timed(lambda: self._jdbc("rows", "?reWriteBatchedInserts=true"))
+    def append_with_rewriting_jdbc(self) -> float:
+        """Append with Spark's JDBC writer and a driver that rewrites batched inserts."""
+        self._empty()
+        return self._measure(lambda: self._write_jdbc("rows", "?reWriteBatchedInserts=true"))
 
-    def copy(self) -> float:
-        """The limit: the server copies the same rows from a file of its own, in one session."""
+    def copy_on_server(self) -> float:
+        """Let the server copy the same rows from a local file in one session: the fastest way."""
         if not self._file.exists():
-            batches = rows_of(self._spark).toArrow().to_batches()
+            batches = make_rows(self._spark).toArrow().to_batches()
             parts = [bytes(p) for b in batches for p in encode.encoded(COLUMNS, b)]
             self._file.write_bytes(encode.HEADER + b"".join(parts) + encode.TRAILER)
             self._file.chmod(0o644)
-        self._emptied()
+        self._empty()
         statement = f"COPY rows FROM '{self._file}' (FORMAT binary)"
-        return self._timed(lambda: self._admin.execute(statement))
+        return self._measure(lambda: self._admin.execute(statement))
 
     def prepare_upserts(self) -> PostgresUpsertSink:
-        """Make the tables of the upserts, and the sink."""
+        """Create the tables for upserts, and return the sink."""
         self._admin.execute(f"CREATE TABLE upserted ({TYPES}, PRIMARY KEY (id))")
         self._admin.execute(f"CREATE TABLE by_hand ({TYPES})")
-        self._jdbc("by_hand")
+        self._write_jdbc("by_hand")
         self._admin.execute("CREATE TABLE million AS SELECT * FROM by_hand")
-        sink = PostgresUpsert(
+        declared = PostgresUpsert(
             connection=self._database.connection,
             password=None,
             schema="public",
@@ -174,60 +181,62 @@ class Writing:
             newest=None,
             deleted=None,
         )
-        key = LedgerKey(job=self._life.job, generation=Generation(1), output=OutputName("upserted"))
-        made = PostgresUpsertSink(sink, key)
-        made.prepare(self._life, rows_of(self._spark).schema, self._spark)
-        return made
+        key = LedgerKey(
+            job=self._writer.job, generation=Generation(1), output=OutputName("upserted")
+        )
+        sink = PostgresUpsertSink(declared, key)
+        sink.prepare(self._writer, make_rows(self._spark).schema, self._spark)
+        return sink
 
-    def _a_million(self) -> None:
+    def _fill_upserted(self) -> None:
         self._admin.execute("TRUNCATE upserted; TRUNCATE by_hand")
         self._admin.execute("INSERT INTO upserted SELECT * FROM million")
         self._admin.execute("VACUUM ANALYZE upserted")
         self._admin.execute("CHECKPOINT")
 
     def upsert(self, sink: PostgresUpsertSink) -> float:
-        """The upsert of holdfast into a million rows, half of them with keys that are there."""
-        self._a_million()
-        rows = rows_of(self._spark, first=ROWS // 2)
-        batch = self._batch(ROWS)
-        return self._timed(lambda: sink.write(batch, rows), "upserted", ROWS * 3 // 2)
+        """Upsert with holdfast into a million rows; half of the keys exist."""
+        self._fill_upserted()
+        rows = make_rows(self._spark, first=ROWS // 2)
+        batch = self._make_batch(ROWS)
+        return self._measure(lambda: sink.write(batch, rows), "upserted", ROWS * 3 // 2)
 
     def upsert_by_hand(self) -> float:
-        """Spark's JDBC writer into a table beside it, then the statement that one writes by hand."""
-        self._a_million()
+        """Write to a second table with Spark's JDBC writer, then run a hand-written upsert."""
+        self._fill_upserted()
 
         def write() -> None:
-            self._jdbc("by_hand", first=ROWS // 2)
+            self._write_jdbc("by_hand", first=ROWS // 2)
             self._admin.execute(BY_HAND)
 
-        return self._timed(write, "upserted", ROWS * 3 // 2)
+        return self._measure(write, "upserted", ROWS * 3 // 2)
 
 
 @contextlib.contextmanager
-def _server(home: Path) -> Iterator[Database]:
+def _start_server(home: Path) -> Iterator[Database]:
     with Database(home / "database") as database:
         os.environ["PGPASSFILE"] = str(database.pgpass)
         yield database
 
 
-def appends(home: Path, rounds: int) -> list[Result]:
-    """A million rows in one batch."""
-    with _server(home) as database:
-        spark = spark_session()
-        writing = Writing(spark, database, _open_to_all(home))
-        sides = {
-            "holdfast": writing.holdfast,
-            "jdbc": writing.jdbc,
-            "rewritten": writing.jdbc_rewritten,
-            "copy": writing.copy,
+def measure_appends(home: Path, rounds: int) -> list[Result]:
+    """Measure an append of a million rows in one batch."""
+    with _start_server(home) as database:
+        spark = open_session()
+        sides = Sides(spark, database, _make_readable_folder(home))
+        appends = {
+            "holdfast": sides.append_with_holdfast,
+            "jdbc": sides.append_with_jdbc,
+            "rewritten": sides.append_with_rewriting_jdbc,
+            "copy": sides.copy_on_server,
         }
-        samples: dict[str, list[float]] = {name: [] for name in sides}
+        samples: dict[str, list[float]] = {name: [] for name in appends}
         for round_number in range(-1, rounds):
-            for name, side in sides.items():
-                seconds = side()
-                if round_number >= 0:  # the round before the first warms the JVM up
+            for name, append in appends.items():
+                seconds = append()
+                if round_number >= 0:  # an extra first round warms up the JVM
                     samples[name].append(seconds)
-        writing.close()
+        sides.close()
         spark.stop()
     name = "PostgreSQL, append of 1 million rows"
     return [
@@ -237,36 +246,36 @@ def appends(home: Path, rounds: int) -> list[Result]:
     ]
 
 
-def upserts(home: Path, rounds: int) -> list[Result]:
-    """A million rows in one batch into a million rows, half of the keys there."""
-    with _server(home) as database:
-        spark = spark_session()
-        writing = Writing(spark, database, _open_to_all(home))
-        sink = writing.prepare_upserts()
+def measure_upserts(home: Path, rounds: int) -> list[Result]:
+    """Measure an upsert of a million rows into a million rows; half of the keys exist."""
+    with _start_server(home) as database:
+        spark = open_session()
+        sides = Sides(spark, database, _make_readable_folder(home))
+        sink = sides.prepare_upserts()
         samples: dict[str, list[float]] = {"holdfast": [], "by hand": []}
         for round_number in range(-1, rounds):
-            ours, theirs = writing.upsert(sink), writing.upsert_by_hand()
+            with_holdfast, by_hand = sides.upsert(sink), sides.upsert_by_hand()
             if round_number >= 0:
-                samples["holdfast"].append(ours)
-                samples["by hand"].append(theirs)
-        writing.close()
+                samples["holdfast"].append(with_holdfast)
+                samples["by hand"].append(by_hand)
+        sides.close()
         spark.stop()
     name = "PostgreSQL, upsert of 1 million rows"
     return [at_least(name, "s", samples, "by hand", "holdfast", 1.5)]
 
 
-def small(home: Path, rounds: int) -> list[Result]:
-    """Batches of 1,000 rows from Kafka: milliseconds per trigger more than the noop sink."""
+def measure_small_batches(home: Path, rounds: int) -> list[Result]:
+    """Measure batches of 1,000 rows from Kafka: milliseconds per trigger over the noop sink."""
     samples: dict[str, list[float]] = {"noop": [], "holdfast": []}
-    with _server(home) as database, Broker(home / "broker") as broker:
-        spark = spark_session()
+    with _start_server(home) as database, Broker(home / "broker") as broker:
+        spark = open_session()
         delta.fill(broker, "small", SMALL_ROWS * SMALL_BATCHES)
-        noop = delta.Bench(spark, broker, "small").noop
+        run_noop = delta.Bench(spark, broker, "small").run_noop
         for round_number in range(-WARM_ROUNDS, rounds):
-            for name, kept in samples.items():
+            for name, medians in samples.items():
                 folder = home / f"{name}-{round_number}"
                 triggers = (
-                    noop(folder, SMALL_ROWS)
+                    run_noop(folder, SMALL_ROWS)
                     if name == "noop"
                     else _stream(
                         spark, broker, database, folder, f"rows_{round_number + WARM_ROUNDS}"
@@ -274,7 +283,7 @@ def small(home: Path, rounds: int) -> list[Result]:
                 )
                 assert len(triggers) == SMALL_BATCHES, (name, triggers)
                 if round_number >= 0:
-                    kept.append(statistics.median(triggers[WARM:]))
+                    medians.append(statistics.median(triggers[WARM:]))
         spark.stop()
     name = "PostgreSQL, 1,000-row batches, ms per trigger more than noop"
     return [more_by(name, "ms", samples, "holdfast", "noop", MOST_MS)]
@@ -301,25 +310,28 @@ def _stream(
     return [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"] > 0]
 
 
-def memory(home: Path) -> list[Result]:
-    """The driver's memory, Python and JVM, with executors of their own: 100,000 rows and 10 million."""
-    with _server(home) as database:
-        spark = spark_session(master="local-cluster[2,1,1024]")
-        writing = Writing(spark, database, _open_to_all(home))
+def measure_memory(home: Path) -> list[Result]:
+    """Measure the driver's memory, Python and JVM, with 100,000 and with 10 million rows.
+
+    The executors are separate processes, so that only the driver counts.
+    """
+    with _start_server(home) as database:
+        spark = open_session(master="local-cluster[2,1,1024]")
+        sides = Sides(spark, database, _make_readable_folder(home))
         jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]  # noqa: SLF001
         peaks: dict[str, list[float]] = {"few": [], "many": []}
         for name, count in (("few", FEW), ("few", FEW), ("many", MANY)):
             with _Peak(jvm) as peak:
-                writing._append.write(writing._batch(count), rows_of(spark, count))  # noqa: SLF001
+                sides.append(count)
             peaks[name] = [peak.megabytes]
-        writing.close()
+        sides.close()
         spark.stop()
     name = "PostgreSQL, driver's memory, 10 million rows per batch against 100,000"
     return [at_most(name, "MB", peaks, "many", "few", 1.25)]
 
 
 class _Peak:
-    """The most memory that this process and the JVM held together."""
+    """The peak memory of this process and the JVM together."""
 
     def __init__(self, jvm: int) -> None:
         self._jvm = jvm
@@ -344,10 +356,10 @@ class _Peak:
             self.megabytes = max(self.megabytes, sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
 
-def _open_to_all(home: Path) -> Path:
-    """A folder that the server can read, which is another user where this one is root."""
+def _make_readable_folder(home: Path) -> Path:
+    """Return a folder that every user can read: the server runs as another user than root."""
     folder = home / "files"
     folder.mkdir(exist_ok=True)
-    for one in (folder, home, home.parent):
-        one.chmod(0o755)
+    for path in (folder, home, home.parent):
+        path.chmod(0o755)
     return folder

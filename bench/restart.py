@@ -1,4 +1,7 @@
-"""Process start to first committed batch: `holdfast run` against bare PySpark with the same jars."""
+"""From process start to the first committed batch: `holdfast run` against bare PySpark.
+
+Both sides use the same jars.
+"""
 
 import os
 import subprocess
@@ -37,8 +40,8 @@ def job(rows):
 """
 
 
-def restart(home: Path, rounds: int) -> list[Result]:
-    """Seconds from the start of the process to the entry in the commit log, on an old checkpoint."""
+def measure_restart(home: Path, rounds: int) -> list[Result]:
+    """Measure the time from process start to the commit log entry, with an existing checkpoint."""
     (home / "bare.py").write_text(BARE)
     (home / "declared.py").write_text(DECLARED)
     paths = ",".join(str(path) for path in jars.fetch("spark-4.1"))
@@ -47,13 +50,13 @@ def restart(home: Path, rounds: int) -> list[Result]:
         for name, seconds in samples.items():
             folder = home / name
             (folder / "landing").mkdir(parents=True, exist_ok=True)
-            taken = _once(name, folder, home, paths, number + 1)
-            if number >= 0:  # the first start makes the checkpoint and the table
-                seconds.append(taken)
+            elapsed = _run_once(name, folder, home, paths, number + 1)
+            if number >= 0:  # the first start creates the checkpoint and the table
+                seconds.append(elapsed)
     return [at_most("restart to first committed batch", "s", samples, "holdfast", "bare", 1.2)]
 
 
-def _once(name: str, folder: Path, home: Path, paths: str, number: int) -> float:
+def _run_once(name: str, folder: Path, home: Path, paths: str, number: int) -> float:
     (folder / f"landing/{number}.json").write_text(f'{{"id":{number},"text":"row"}}\n' * 1000)
     command = {
         "bare": [sys.executable, str(home / "bare.py"), str(folder), paths],
@@ -73,8 +76,8 @@ def _once(name: str, folder: Path, home: Path, paths: str, number: int) -> float
     )
     while not commit.exists() and process.poll() is None:
         time.sleep(0.01)
-    taken = time.perf_counter() - started
-    _, said = process.communicate()
-    assert process.returncode == 0, said
-    assert commit.exists(), said
-    return taken
+    elapsed = time.perf_counter() - started
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert commit.exists(), errors
+    return elapsed

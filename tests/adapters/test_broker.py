@@ -57,7 +57,7 @@ def test_messages_survive_a_stop_and_a_start(tmp_path: Path) -> None:
 
 def test_a_missing_java_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="Spark needs Java 17 or later"):
+    with pytest.raises(JavaMissing, match="Kafka needs Java 17 or later"):
         Broker(tmp_path).start()
 
 
@@ -65,6 +65,6 @@ def test_a_broker_that_does_not_come_up_leaves_its_log(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "meta.properties").write_text("cluster.id=another\n")
-    with pytest.raises(ServerUnavailable, match="a process that ended with 1"):
+    with pytest.raises(ServerUnavailable, match="its process ended with exit code 1"):
         broker.start()
     assert broker.log_file.stat().st_size > 0

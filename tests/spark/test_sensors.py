@@ -253,7 +253,7 @@ def test_the_pipeline_reconciles_with_what_was_sent(
     settings = Settings(home=tmp_path, encoding=encoding, postgres=served)
     LandingWriter(directory=settings.landing, messages_per_file=100).write(messages)
 
-    running = pipeline.sensors(settings).start(spark, dev=True)
+    running = pipeline.make_pipeline(settings).start(spark, dev=True)
     enough = threading.Event()
     watcher = threading.Thread(target=tell_when_caught_up, args=(settings, truth, enough))
     watcher.start()

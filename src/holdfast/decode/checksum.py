@@ -1,11 +1,11 @@
-r"""Stage 1: `<file>.crc` -> SparkChecksum, `.<file>.crc` -> HadoopChecksum.
+r"""`<file>.crc` -> SparkChecksum, `.<file>.crc` -> HadoopChecksum.
 
-Spark's (since 4.1, beside state files), and Hadoop's (beside every file on a local disk):
+Spark writes its checksums beside state files since 4.1, Hadoop beside every file on a local disk:
 
     {"algorithm":"CRC32C","value":-5,"mainFileSize":9,"timestampMs":1,
      "creator":{"executorId":"driver","taskInfo":"Task= 0.0, Stage= 3.0"}}
 
-    "crc\0"  bytes per checksum (4 bytes)  a CRC-32 (4 bytes) for each so many bytes of the file
+    "crc\0"  bytes per checksum (4 bytes)  a CRC-32 (4 bytes) for each such stretch of the file
 """
 
 import struct
@@ -21,7 +21,7 @@ _HEAD = 8
 
 
 def decode_spark(data: bytes) -> SparkChecksum | Unreadable:
-    """Spark's checksum of a state file, or why it cannot be read."""
+    """Return Spark's checksum of a state file, or why it cannot be read."""
     whole = log.decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
@@ -44,7 +44,7 @@ def decode_spark(data: bytes) -> SparkChecksum | Unreadable:
 
 
 def decode_hadoop(data: bytes) -> HadoopChecksum | Unreadable:
-    """Hadoop's checksum of a local file, or why it cannot be read."""
+    """Return Hadoop's checksum of a local file, or why it cannot be read."""
     if not data:
         return Unreadable(reason="empty")
     if data[:4] != _MAGIC or len(data) < _HEAD:
@@ -59,7 +59,7 @@ def decode_hadoop(data: bytes) -> HadoopChecksum | Unreadable:
 
 
 def matches(checksum: HadoopChecksum, data: bytes) -> bool:
-    """Whether a file is the one that its checksum was made of."""
+    """Return whether a checksum belongs to the contents of a file."""
     width = checksum.bytes_per_checksum
     if -(-len(data) // width) != len(checksum.checksums):
         return False

@@ -1,4 +1,4 @@
-"""Stage 1: `commits/N` -> CommitEntry.
+"""`commits/N` -> CommitEntry.
 
     v1
     {"nextBatchWatermarkMs":0}                                  `{}` up to Spark 2.3
@@ -10,8 +10,8 @@
     {…,"sinkMetadataMap":{"out":{"sinkName":"out","commitOffset":"-","providerName":"…",
      "apiVersion":"V2","isActive":true}}}
 
-A file that ends after the version line is a commit without metadata, to Spark as well; one whose
-second line is empty is damaged, to both.
+A file that ends after the version line is a commit without metadata; a file whose second line is
+empty is damaged. Spark treats both the same way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _NO_OFFSET = "-"
 
 
 def decode(data: bytes) -> CommitEntry | Unreadable:
-    """The entry, or why it cannot be read."""
+    """Return the entry, or why it cannot be read."""
     head = log.split_version(data, "commit log", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head

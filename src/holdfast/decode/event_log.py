@@ -1,6 +1,6 @@
-r"""Stage 1: the lines of a Spark event log -> what happened to streaming queries.
+r"""The lines of a Spark event log -> the events of streaming queries.
 
-One JSON object a line, its event first. Of these, only the following are read:
+Each line is a JSON object whose first field is its event. Only these events are read:
 
     {"Event":"SparkListenerLogStart","Spark Version":"4.1.1"}
     {"Event":"SparkListenerEnvironmentUpdate","Spark Properties":{…},…}
@@ -14,10 +14,9 @@ One JSON object a line, its event first. Of these, only the following are read:
      "simpleString":"StateStoreSave [k#1], state info [ checkpoint = file:/ck/state, runId = …,
       opId = 0, ver = 0, numPartitions = 2] …, Complete, 0, 0, 2","children":[…]}}
 
-The plan of a stateful batch is the only place that shows the checkpoint's location, and the only
-one with the output mode; the first of each run is read. `physicalPlanDescription` of the same event
-must not be used: Spark plans anew for it, always in append mode and without a checkpoint (seen on
-4.1.1).
+Only the plan of a stateful batch shows the checkpoint location and the output mode; the first plan
+of each run is read. Do not use `physicalPlanDescription` of the same event: Spark plans the query
+again for it, always in append mode and without a checkpoint (observed on 4.1.1).
 """
 
 import re
@@ -50,9 +49,9 @@ _SAVE, _STREAMLINE = "StateStoreSave", "StatefulStreamlineAggregate"
 
 
 def decode(lines: Iterable[bytes]) -> Iterator[LogEvent | Unreadable]:
-    """The events that concern streaming queries, in order, one line held at a time.
+    """Yield the events of streaming queries in order, with one line in memory at a time.
 
-    Lines of other events are passed over without being parsed: they are most of a log.
+    Lines of other events, which are most of a log, are skipped without parsing.
     """
     planned: set[bytes] = set()
     for line in lines:
@@ -88,7 +87,7 @@ def _decode_application(found: Mapping[str, Json]) -> LogEvent | Unreadable:
 
 
 def _decode_settings(found: Mapping[str, Json]) -> LogEvent:
-    """The settings of Spark; before 3.0 they are pairs in a list."""
+    """Return the settings of Spark; before 3.0 the log has them as a list of pairs."""
     properties = found.get("Spark Properties")
     if isinstance(properties, Sequence) and not isinstance(properties, str):
         pairs = [one for one in properties if isinstance(one, Sequence) and len(one) == 2]  # noqa: PLR2004
@@ -158,9 +157,9 @@ def _decode_end(found: Mapping[str, Json]) -> LogEvent | Unreadable:
 
 
 def _decode_planned_batch(found: Mapping[str, Json]) -> LogEvent | None:
-    """A batch with state; anything else that Spark executes is passed over.
+    """Return a batch with state, or None for anything else that Spark executes.
 
-    What runs inside another execution repeats its plan, or is the user's own business.
+    A nested execution is skipped: it repeats the plan of the outer one, or is the user's own.
     """
     description, execution = found.get("description"), found.get("executionId")
     batch = _BATCH.search(description) if isinstance(description, str) else None
@@ -185,15 +184,15 @@ def _decode_planned_batch(found: Mapping[str, Json]) -> LogEvent | None:
 
 
 def _find_location(node: str) -> str:
-    """The checkpoint in the text of a stateful operator; empty for any other."""
+    """Return the checkpoint location in the text of a stateful operator; empty for any other."""
     state = node.partition("state info [ checkpoint = ")[2].partition(", runId = ")[0]
     return state.removesuffix("/state") if state.endswith("/state") else ""
 
 
 def _find_mode(name: str, node: str) -> str:
-    """The output mode in the text of an aggregate; empty for any other operator.
+    """Return the output mode in the text of an aggregate; empty for any other operator.
 
-    It stands after the state's number of partitions, and before the state in real-time mode.
+    The mode follows the state's number of partitions; in real-time mode it precedes the state.
     """
     if name == _SAVE:
         found = _MODE.findall(node.rpartition("numPartitions = ")[2])[:1]
@@ -203,7 +202,7 @@ def _find_mode(name: str, node: str) -> str:
 
 
 def _list_nodes(plan: Json) -> Iterator[tuple[str, str]]:
-    """Name and text of each node of a plan; without recursion, plans may be deep."""
+    """Yield name and text of each node of a plan, without recursion, because plans may be deep."""
     waiting = [json.as_mapping(plan)]
     while waiting:
         node = waiting.pop()

@@ -1,10 +1,10 @@
-"""Stage 1: `<output>/_spark_metadata/N` and `N.compact` -> SinkFile; N is the batch id.
+"""`<output>/_spark_metadata/N` and `N.compact` -> SinkFile; N is the batch id.
 
     v1
     {"path":"file:///out/part-0.parquet","size":9,"isDir":false,"modificationTime":1,
-     "blockReplication":1,"blockSize":1,"action":"add"}          one line a file
+     "blockReplication":1,"blockSize":1,"action":"add"}          one line per file
 
-A batch without rows has the version line alone. No query id is in it.
+The entry of a batch without rows has only the version line. An entry contains no query id.
 """
 
 from holdfast.decode import log
@@ -13,7 +13,7 @@ from holdfast.model.fact import Unreadable
 
 
 def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:
-    """The files that the batch added, or why it cannot be read."""
+    """Return the files that the batch added, or why the entry cannot be read."""
     head = log.split_version(data, "file sink log", (1,))
     if isinstance(head, Unreadable):
         return head

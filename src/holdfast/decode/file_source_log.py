@@ -1,11 +1,11 @@
-r"""Stage 1: `sources/<i>/K` and `sources/<i>/K.compact` -> FileEntry.
+r"""`sources/<i>/K` and `sources/<i>/K.compact` -> FileEntry.
 
     v1
     {"path":"file:///landing/a.json","timestamp":1767225600000,"batchId":3}
 
-`batchId` is the source's own log offset, not the query's batch id. A compact entry repeats
-everything before it, in order, so that its own files stand at its end; with `whole=False` the
-bytes are the tail of such an entry, and the first line, which is cut, is left out.
+`batchId` is the source's own log offset, not the query's batch id. A compact entry repeats all
+earlier entries in order, so its own files are at its end. With `whole=False` the bytes are the tail
+of such an entry, and the first line, which is cut, is skipped.
 """
 
 import re
@@ -20,7 +20,7 @@ _LINE = re.compile(
 
 
 def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unreadable:
-    """The files of the entry, or why it cannot be read."""
+    """Return the files of the entry, or why it cannot be read."""
     if whole:
         head = log.split_version(data, "file source log", (1,))
         if isinstance(head, Unreadable):
@@ -38,9 +38,9 @@ def decode(data: bytes, *, whole: bool = True) -> tuple[FileEntry, ...] | Unread
 
 
 def scan(text: str) -> list[tuple[str, str, str]]:
-    """Path, time and log offset of each line that reads as Spark writes it; others are left out.
+    """Return path, time and log offset of each line in Spark's own spelling; skip other lines.
 
-    For logs of many files: nothing is made of the figures, which takes a tenth of the time.
+    For logs of many files: the numbers stay text, which takes a tenth of the time.
     """
     return _LINE.findall(text)
 

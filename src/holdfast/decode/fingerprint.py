@@ -5,8 +5,8 @@
      "operators":[{"kind":"stateStoreSave","keys":[["k","string","k"]],"values":[…],…}],
      "steps":[…],"columns":[…],"functions":{…},"sinks":[…],"output_mode":"append","settings":{…}}
 
-A term is a list of name, type and text. A source of Kafka has `"identity":{"cluster":"…",
-"topics":{"orders":"…"}}` as well, or `{"unknown":"…"}` with the reason why Kafka did not tell it.
+A term is a list of name, type and text. A Kafka source also has `"identity":{"cluster":"…",
+"topics":{"orders":"…"}}`, or `{"unknown":"…"}` with the reason why the identity is not known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _TERM = 3
 
 
 def encode(shown: Fingerprint) -> Json:
-    """The JSON of a fingerprint."""
+    """Return the JSON of a fingerprint."""
     return {
         "format": FORMAT,
         "spark_version": shown.spark_version,
@@ -70,7 +70,7 @@ def encode(shown: Fingerprint) -> Json:
 
 
 def decode(value: Json) -> Fingerprint | Unknown:
-    """The fingerprint in a record, or why there is none."""
+    """Return the fingerprint in a record, or why there is none."""
     found = as_mapping(value)
     if not found:
         return NOT_RECORDED
@@ -145,7 +145,7 @@ def _encode_terms(terms: Iterable[Term]) -> list[Json]:
 
 
 def decode_terms(value: Json) -> tuple[Term, ...]:
-    """Terms from lists of name, type and text."""
+    """Return the terms in lists of name, type and text."""
     return tuple(
         Term(name=str(one[0]), type=str(one[1]), text=str(one[2]))
         for one in map(as_sequence, as_sequence(value))

@@ -1,4 +1,4 @@
-"""Stage 1: `.holdfast/<job>/lease/<epoch>.json` <-> Lease.
+"""`.holdfast/<job>/lease/<epoch>.json` <-> Lease.
 
 {"epoch":3,"heartbeat_ms":…,"host":"…","job":"…","pid":1,"process":"…","released":false,
  "since_ms":…,"token":"…","ttl_ms":30000}
@@ -14,7 +14,7 @@ from holdfast.model.lease import Holder, Lease
 
 
 def encode(lease: Lease) -> bytes:
-    """The bytes of a lease."""
+    """Return the bytes of a lease."""
     return json.to_canonical(
         {
             "job": lease.job,
@@ -32,7 +32,7 @@ def encode(lease: Lease) -> bytes:
 
 
 def decode(data: bytes) -> Lease | Unreadable:
-    """The lease, or why it cannot be read."""
+    """Return the lease, or why it cannot be read."""
     try:
         value = json.parse(data.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ def decode(data: bytes) -> Lease | Unreadable:
 
 
 class _FieldUnusable(Exception):
-    """A field is missing or of another type."""
+    """A field is missing or has the wrong type."""
 
 
 def _decode_lease(value: Mapping[str, Json]) -> Lease:

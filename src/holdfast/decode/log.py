@@ -1,13 +1,13 @@
-r"""What Spark's logs share: UTF-8 lines, the first of them `vN`, the others JSON.
+r"""What Spark's logs share: lines in UTF-8, the first of them `vN`, the others JSON.
 
     v1
     {"…":…}
 
-A log is cut into lines at `\n` alone: JSON may hold U+2028 and its like as they are; a `\r`
-before it belongs to the line end, as it does to Spark. What is read can always be written again
-as JSON in UTF-8: half a surrogate pair becomes U+FFFD, and a number that is none (`NaN`, `1e999`)
-or has a thousand digits its own text. What is nested deeper than any real value is refused, so
-that nobody who walks it has to fear for the stack.
+Only `\n` ends a line, because JSON may contain U+2028 and similar characters unescaped. As in
+Spark, a `\r` before it is part of the line end. Every value that is read can be written again as
+JSON in UTF-8: half a surrogate pair becomes U+FFFD, and a number that is not finite (`NaN`,
+`1e999`) or has a thousand digits becomes its own text. A value that is nested deeper than any real
+one is refused, so that code that walks a value cannot overflow the stack.
 """
 
 import math
@@ -30,7 +30,7 @@ _SURROGATES = re.compile(
 
 
 def decode_text(data: bytes) -> str | Unreadable:
-    """The text of a file that has to be UTF-8."""
+    """Return the text of a file that must be UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -38,7 +38,7 @@ def decode_text(data: bytes) -> str | Unreadable:
 
 
 def read_version(line: str) -> int | Unreadable:
-    """The number in a log's first line, `vN`."""
+    """Return the number in a log's first line, `vN`."""
     if not line:
         return Unreadable(reason="empty")
     digits = line[1:]
@@ -48,13 +48,13 @@ def read_version(line: str) -> int | Unreadable:
 
 
 def split_lines(rest: str) -> list[str]:
-    """The lines of a text as Java reads them: none after the last line end, empty ones between."""
+    """Split a text into lines like Java: keep empty lines, but none after the last line end."""
     found = [line.removesuffix("\r") for line in rest.split("\n")]
     return found if found[-1] else found[:-1]
 
 
 def split_version(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:
-    """The version of a log and the text after its first line; `name` is what the log is called."""
+    """Return the version of a log and the text after its first line; `name` is for messages."""
     whole = decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
@@ -81,7 +81,7 @@ _DECODER = JSONDecoder(parse_float=_parse_float, parse_int=_parse_int, parse_con
 
 
 def parse_json(line: str) -> "Json | Unreadable":
-    """A line as JSON."""
+    """Parse a line as JSON."""
     if "\\ud" in line or "\\uD" in line:
         line = _SURROGATES.sub(lambda found: "\\ufffd" if found[1] else found[0], line)
     try:
@@ -94,7 +94,7 @@ def parse_json(line: str) -> "Json | Unreadable":
 
 
 def _measure_depth(value: Json) -> int:
-    """How deep a value is nested; one level at a time, so that no depth is too much."""
+    """Return how deep a value is nested, level by level, so that no depth overflows the stack."""
     depth, level = 0, [value]
     while level := [
         inner
@@ -108,7 +108,7 @@ def _measure_depth(value: Json) -> int:
 
 
 def parse_object(line: str) -> Mapping[str, Json] | Unreadable:
-    """A line as a JSON object."""
+    """Parse a line as a JSON object."""
     found = parse_json(line)
     if isinstance(found, Unreadable | Mapping):
         return found
@@ -116,17 +116,17 @@ def parse_object(line: str) -> Mapping[str, Json] | Unreadable:
 
 
 def shorten(line: str) -> str:
-    """As much of a line as a reason needs."""
+    """Return the beginning of a line, as long as a reason needs it."""
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
 
 
 def as_integer(found: Json) -> int | None:
-    """The value if it is a whole number; JSON's true and false are none."""
+    """Return the value if it is a whole number, else None; true and false are not numbers."""
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def as_texts(found: Json) -> dict[str, str]:
-    """An object with every value as text, the way Spark keeps settings; empty if it is none."""
+    """Return an object with every value as text, as Spark keeps settings; empty for other JSON."""
     return {
         key: one if isinstance(one, str) else json.to_canonical(one)
         for key, one in json.as_mapping(found).items()

@@ -1,9 +1,9 @@
-"""Stage 1: `metadata` -> QueryMetadata.
+"""`metadata` -> QueryMetadata.
 
     {"id":"0d4f3b0e-6c4b-4f6e-9a53-0d6a3c0f1b11"}        no version line
 
-The id is the query id, and Spark's whole memory of which query a checkpoint belongs to. In
-whatever case it is written here, Spark has it in small letters everywhere else.
+The id is the query id, and the only trace of the query to which a checkpoint belongs. This file may
+have it in any case; everywhere else Spark writes it in lower case.
 """
 
 import re
@@ -17,7 +17,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def decode(data: bytes) -> QueryMetadata | Unreadable:
-    """The query that the checkpoint belongs to, or why it cannot be read."""
+    """Return the query to which the checkpoint belongs, or why the file cannot be read."""
     whole = log.decode_text(data)
     if isinstance(whole, Unreadable):
         return whole

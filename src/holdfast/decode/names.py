@@ -1,22 +1,22 @@
-"""Stage 1: the path of a file, relative to its checkpoint -> CheckpointFile.
+"""The path of a file, relative to its checkpoint -> CheckpointFile.
 
     metadata
     offsets/7                      commits/7
     sources/0/7                    sources/0/9.compact      sources/<name>/…
-    state/0/_metadata/metadata     state/0/_metadata/v2/7   the operator's metadata, 1 and 2
+    state/0/_metadata/metadata     state/0/_metadata/v2/7   operator metadata, versions 1 and 2
     state/0/_stateSchema/default/7_<uuid>
     state/0/3/8.delta              state/0/3/8.snapshot     operator 0, partition 3, version 8
     state/0/3/8.zip                state/0/3/8.changelog    RocksDB; 8_<uuid>.zip in state format 2
     state/0/3/SSTs/7-<uuid>.sst    state/0/3/logs/7-<uuid>.log
-    state/0/3/<store>/8.delta      …                        one folder a store where there are more
+    state/0/3/<store>/8.delta      …                        a folder per store if there are several
     state/0/0/_metadata/schema     state/0/0/<store>/_metadata/schema
 
-Beside any of them: `.<name>.crc` of Hadoop, `<name>.crc` of Spark (under `state`), and
-`.<name>.<uuid>.tmp`, which a rename would have made `<name>`; Spark 2 wrote state as `temp-<n>`
-and snapshots as `<name>.temp-<n>`.
+Beside each of them may be Hadoop's `.<name>.crc`, Spark's `<name>.crc` (under `state`), and
+`.<name>.<uuid>.tmp`, which was never renamed to `<name>`. Spark 2 wrote state as `temp-<n>` and
+snapshots as `<name>.temp-<n>`.
 
-A number that Spark would not write (beyond 64 bits, with a sign or zeros in front) makes no entry
-of a log: such a file is foreign. Spark counts `007` as 7, and then looks for `7`.
+A file is foreign if its number is one that Spark would not write: more than 64 bits, a sign, or
+leading zeros. Spark counts `007` as 7, and then looks for `7`.
 """
 
 import re
@@ -40,7 +40,7 @@ _new = partial(tuple.__new__, CheckpointFile)
 
 
 class _Folder(NamedTuple):
-    """What a folder says of its files, and how their names are read."""
+    """What a folder implies for its files, and the function that reads their names."""
 
     read: "Callable[[_Folder, str], CheckpointFile | None]"
     kind: FileKind = FileKind.FOREIGN
@@ -52,7 +52,7 @@ class _Folder(NamedTuple):
 
 
 def classify(path: str) -> CheckpointFile:
-    """What a file is, by its path alone; any text gives an answer."""
+    """Return the kind of a file, from its path alone; any text gives an answer."""
     folder, _, name = path.rpartition("/")
     place = _classify_folder(folder)
     if name[-4:] == ".crc":
@@ -74,12 +74,12 @@ _MISPLACED = (
 
 
 def is_state_data(name: str) -> bool:
-    """Whether a file is called as a version of a state store is."""
+    """Return whether a file has the name of a version of a state store."""
     return _match_state_file(_Folder(_match_nothing), name) is not None
 
 
 def find_misplaced_partition(folder: str) -> tuple[str, str] | None:
-    """Return the partition of state that lies a level too deep or too high, and its right place."""
+    """Return a state partition that is a level too deep or too high, and its right place."""
     for pattern in _MISPLACED:
         found = pattern.fullmatch(folder)
         if found is not None:
@@ -96,7 +96,7 @@ def _make_file(
 
 
 def _classify_other(place: _Folder, name: str) -> CheckpointFile:
-    """A file that is none of what its folder is for."""
+    """Classify a file that does not belong in its folder."""
     if name[:1] == "." and name.endswith(".tmp"):
         return _make_file(place, FileKind.TEMPORARY, None)
     if place.in_state and (name.startswith("temp-") or ".temp-" in name):
@@ -149,7 +149,7 @@ def _match_state_file(place: _Folder, name: str) -> CheckpointFile | None:
 
 
 def _match_rocksdb_file(place: _Folder, name: str) -> CheckpointFile | None:
-    """`000007-<uuid>.sst`: RocksDB writes its numbers with zeros in front."""
+    """Match `000007-<uuid>.sst`: RocksDB writes its numbers with leading zeros."""
     stem, _, ending = name.partition(".")
     digits, _, unique_id = stem.partition("-")
     expected = "sst" if place.kind is FileKind.STATE_SST else "log"
@@ -173,7 +173,7 @@ _ROCKSDB_FOLDERS = {"SSTs": FileKind.STATE_SST, "logs": FileKind.STATE_LOG}
 
 @lru_cache(maxsize=1 << 12)
 def _classify_folder(folder: str) -> _Folder:
-    """What a folder is for; remembered, because a folder of state holds many files."""
+    """Return the purpose of a folder; cached, because a state folder contains many files."""
     match folder.split("/"):
         case [log] if log in _LOGS:
             return _LOGS[log]
@@ -212,7 +212,7 @@ def _classify_state_folder(place: _Folder, parts: list[str]) -> _Folder:
 
 
 def _classify_partition_folder(place: _Folder, parts: list[str]) -> _Folder:
-    """A folder of a partition: of its only store, or of one of its stores."""
+    """Classify a folder of a partition, which has one store or several."""
     if parts and parts[0] != "_metadata" and parts[0] not in _ROCKSDB_FOLDERS:
         return _classify_store_folder(place._replace(store=parts[0]), parts[1:])
     return _classify_store_folder(place._replace(store=_DEFAULT_STORE), parts)

@@ -1,15 +1,15 @@
-"""Stage 1: `offsets/N` -> OffsetEntry.
+"""`offsets/N` -> OffsetEntry.
 
-Version 1, one line a source by position; version 2, one line a source by name:
+Both versions have one line per source, version 1 by position and version 2 by name:
 
     v1                                                      v2
     {"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}   {"batchWatermarkMs":0,...}
     {"logOffset":3}                                         landing:{"logOffset":3}
     -                                                       1:-
 
-The second line may be empty in very old logs of version 1; `-` stands for a source without an
-offset. Version 2 may also have, in its second line, `sourceMetadataInfo` (which Spark writes empty
-up to 4.3) and `controlBatchInfo`; of two lines with one name Spark takes the last.
+In very old logs of version 1 the second line may be empty. `-` means that a source has no offset.
+The second line of version 2 may also have `sourceMetadataInfo`, which every Spark so far writes
+empty, and `controlBatchInfo`. If two lines have the same name, Spark uses the last.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _LARGEST = (1 << 63) - 1
 
 
 def decode(data: bytes) -> OffsetEntry | Unreadable:
-    """The entry, or why it cannot be read."""
+    """Return the entry, or why it cannot be read."""
     head = log.split_version(data, "offset log", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head
@@ -83,14 +83,14 @@ def _decode_metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable
 
 
 def _are_settings(value: Json) -> bool:
-    """Whether Spark takes them: a setting may be a number, and not `true`."""
+    """Return whether Spark accepts the settings: a setting may be a number, but not `true`."""
     if isinstance(value, Mapping):
         return not any(isinstance(one, bool | list | dict) for one in value.values())
     return value is None
 
 
 def _to_long(value: Json) -> int:
-    """As Spark takes it: of a fraction the whole part, at most the largest long; nothing is 0."""
+    """Convert a number like Spark: cut off fractions, limit it to a long; a missing one is 0."""
     if isinstance(value, float):
         return int(max(-_LARGEST, min(_LARGEST, value)))
     return log.as_integer(value) or 0
@@ -126,7 +126,7 @@ def _decode_source(version: int, index: int, line: str) -> SourceOffset | Unread
         if text[:1] in _OPENINGS:
             return Unreadable(reason=f"the offset of source {name} is cut short, or no JSON")
         found = text
-    if found is None:  # `null`, which is an offset all the same
+    if found is None:  # `null`, which is also an offset
         found = text
     return SourceOffset(
         source=name,

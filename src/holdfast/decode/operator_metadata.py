@@ -1,11 +1,11 @@
-"""Stage 1: `state/<op>/_metadata/metadata` and `_metadata/v2/<batch>` -> OperatorMetadata.
+"""`state/<op>/_metadata/metadata` and `_metadata/v2/<batch>` -> OperatorMetadata.
 
     v1
     {"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},
      "stateStoreInfo":[{"storeName":"default","numColsPrefixKey":0,"numPartitions":3}]}
 
-Version 2 adds `stateSchemaFilePaths` to a store (`stateSchemaFilePath`, one text, in early 4.0),
-which are absolute, and `operatorPropertiesJson`, which is JSON inside a JSON text.
+Version 2 adds `stateSchemaFilePaths` to a store, a list of absolute paths (in early 4.0 a single
+`stateSchemaFilePath`), and `operatorPropertiesJson`, which is JSON inside a JSON text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ KNOWN_VERSIONS = (1, 2)
 
 
 def decode(data: bytes) -> OperatorMetadata | Unreadable:
-    """The operator, or why it cannot be read."""
+    """Return the operator, or why it cannot be read."""
     head = log.split_version(data, "operator metadata", KNOWN_VERSIONS)
     if isinstance(head, Unreadable):
         return head
@@ -64,7 +64,7 @@ def _decode_paths(value: Json) -> tuple[str, ...]:
 
 
 def _decode_properties(value: Json) -> Json:
-    """The object inside the text; the text itself where it is none."""
+    """Return the JSON inside the text, or the text itself if it is not JSON."""
     if not isinstance(value, str):
         return value if isinstance(value, Mapping) else {}
     inner = log.parse_json(value)

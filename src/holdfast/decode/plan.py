@@ -1,9 +1,9 @@
-"""Spark's logical plan of a streaming query -> what its sources, watermarks and operators are.
+"""Spark's logical plan of a streaming query -> its sources, watermarks and operators.
 
-Beside the JSON of the plan come facts of single nodes, by their place in it, which the JSON leaves
-out: options of a source, the delay of a watermark, types of keys and of what an aggregate stores.
+The input is the JSON of the plan, and facts that this JSON omits, by the number of their node: the
+options of a source, the delay of a watermark, the types of keys and of stored aggregates.
 
-Spark numbers stateful operators from the sink to the sources, so that the topmost is operator 0.
+Spark numbers stateful operators from the sink to the sources, so the topmost one is operator 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _STATEFUL = {
 }
 _SESSION = "sessionWindowStateStoreSaveExec"
 _OF_PANDAS = frozenset({211, 212})
-# They change no row; columns are followed through them.
+# These nodes change no row; columns are traced through them.
 _TRANSPARENT = frozenset({
     "Project", "SubqueryAlias", "View", "EventTimeWatermark", "ResolvedHint", "Repartition",
     "RepartitionByExpression", "LocalLimit", "AppendColumns",
@@ -46,7 +46,7 @@ _ONE_SIDED = ("LeftSemi", "LeftAnti")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """What a plan says, without sink and settings."""
+    """The contents of a plan, without sink and settings."""
 
     sources: tuple[PlanSource, ...]
     watermarks: tuple[PlanWatermark, ...]
@@ -56,7 +56,7 @@ class QueryPlan:
 
 
 def decode(listed: Json, facts: NodeFacts, *, append: bool) -> QueryPlan | None:
-    """The plan; None if the JSON is none. Only with `append` does a limit keep state."""
+    """Return the plan, or None if the JSON is not a plan; a limit has state only with `append`."""
     top = parse_tree(listed)
     if top is None:
         return None
@@ -71,10 +71,10 @@ def decode(listed: Json, facts: NodeFacts, *, append: bool) -> QueryPlan | None:
 
 
 def merge_operators(analyzed: QueryPlan, optimized: QueryPlan) -> tuple[PlanOperator, ...]:
-    """The operators as they were written, with what they keep as Spark will keep it.
+    """Return the operators as the user wrote them, with the state that Spark will keep.
 
-    Spark drops what nobody asks for from an aggregate and from a join, and orders aggregates as the
-    projection above them does: `select` after `agg` decides what the state is made of.
+    Spark drops unused columns from aggregates and joins, and orders aggregates like the projection
+    above them. So a `select` after `agg` decides what the state contains.
     """
     pairs = list(zip(analyzed.operators, optimized.operators, strict=False))
     if len(analyzed.operators) != len(optimized.operators) or any(
@@ -118,7 +118,7 @@ class _PlanReader:
                 yield self._operator(node)
 
     def steps(self, nodes: Sequence[PlanNode]) -> Iterator[str]:
-        """What happens to rows below some nodes, down to the sources or the next operator."""
+        """Yield the steps below some nodes, down to the sources or the next stateful operator."""
         waiting = [*nodes]
         while waiting:
             node = waiting.pop()
@@ -135,7 +135,7 @@ class _PlanReader:
             return
         inside = [self.terms.text(one) for one in node.all_expressions()]
         if node.kind == "Expand":
-            inside = []  # of a sliding window: the key that it makes tells all
+            inside = []  # a sliding window, which its key describes completely
         elif node.kind == "Union":
             inside = [
                 f"[{', '.join(self.terms.text(one) for one in list_output(child))}]"
@@ -182,7 +182,7 @@ class _PlanReader:
         return ()
 
     def _values(self, node: PlanNode) -> tuple[Term, ...]:
-        """The aggregates, each once, in the order in which Spark keeps them."""
+        """Return the aggregates, each once, in the order in which Spark keeps them."""
         found: dict[str, Term] = {}
         for one in node.expressions("aggregateExpressions"):
             for part in one.walk():
@@ -220,7 +220,7 @@ class _PlanReader:
     def _sides(
         self, one: PlanNode, left: frozenset[int], right: frozenset[int]
     ) -> list[PlanNode] | None:
-        """Both sides of an equality of a left column and a right one, the left one first."""
+        """Return both sides of an equality between the inputs of a join, the left input first."""
         if one.kind not in ("EqualTo", "EqualNullSafe") or len(one.children) != 2:  # noqa: PLR2004
             return None
         used = [frozenset(_list_used_columns(side)) for side in one.children]
@@ -232,7 +232,7 @@ class _PlanReader:
         return None
 
     def _kept(self, join: PlanNode) -> Iterator[Term]:
-        """The columns of both sides: all of them are in the state, where a plan is optimized."""
+        """Yield the columns of both inputs; in an optimized plan, all of them are in the state."""
         for side, child in zip(("left", "right"), join.children, strict=True):
             for one in list_output(child):
                 term = self._term(one)
@@ -248,7 +248,7 @@ class _PlanReader:
 
 
 def list_output(node: PlanNode) -> tuple[PlanNode, ...]:
-    """The columns that a node of a plan gives to the one above it."""
+    """Return the columns that a node of a plan passes to the node above it."""
     added: list[PlanNode] = []
     while not any(field in node.fields for field in _OUTPUTS):
         added[:0] = [one for field in _ADDED for one in node.expressions(field)]
@@ -262,7 +262,7 @@ def list_output(node: PlanNode) -> tuple[PlanNode, ...]:
 
 
 def _find_streaming(top: PlanNode) -> set[int]:
-    """The numbers of the nodes that have a source below them, and of the sources."""
+    """Return the numbers of the sources and of all nodes above them."""
     found: set[int] = set()
     for node in reversed([*top.walk()]):
         if is_source(node.kind) or any(child.number in found for child in node.children):
@@ -297,7 +297,7 @@ def _name_kind(node: PlanNode, keys: Sequence[Term]) -> str:
 
 
 def _read_details(node: PlanNode, terms: Terms) -> Mapping[str, str]:
-    """What an operator is beyond its keys: of arbitrary state its type, timeout and function."""
+    """Return the details of an operator, for example type, timeout and function of its state."""
     found: dict[str, str] = {}
     for field, name in (
         ("timeout", "timeout"),

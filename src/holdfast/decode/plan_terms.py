@@ -1,7 +1,7 @@
-"""Expressions of a plan -> terms: texts in columns of the sources, the same for the same plan.
+"""Expressions of a plan -> terms: texts in terms of source columns, equal for equal plans.
 
-Spark numbers every column anew at every start. Here a number is replaced by what it stands for: a
-column of a source by its name, anything that a projection made by the expression that made it.
+Spark gives every column a new number at every start. A term replaces each number by its meaning: a
+source column by its name, and a computed column by the expression that computes it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _SYMBOLS = {
     "GreaterThan": ">", "GreaterThanOrEqual": ">=", "And": "and", "Or": "or", "Add": "+",
     "Subtract": "-", "Multiply": "*", "Divide": "/", "Remainder": "%",
 }  # fmt: skip
-# What Spark adds to an expression and what says nothing of its value.
+# Fields that do not affect the value of an expression.
 _SILENT = frozenset({
     "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata",
     "nonInheritableMetadataKeys", "nullable", "evalContext", "evalMode", "mode", "timeZoneId",
@@ -29,7 +29,7 @@ _THROUGH = frozenset({
     "CheckOverflow", "TempResolvedColumn",
 })  # fmt: skip
 _MICROSECONDS = 1_000_000
-# What Spark 4.0 called otherwise.
+# Names in Spark 4.0 -> names in later versions.
 _RENAMED = {"time_add": "timestamp_add_interval"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DEEPEST = 150
@@ -37,7 +37,7 @@ _LONGEST = 2_000
 
 
 class Terms:
-    """What each column of one plan stands for."""
+    """The meaning of each column of a plan."""
 
     def __init__(self, plan: PlanNode) -> None:
         self._made: dict[int, Sequence[PlanNode]] = {}
@@ -48,7 +48,7 @@ class Terms:
             for column in source.expressions("output"):
                 of = f"source{index}." if len(sources) > 1 else ""
                 self._texts[read_expr_id(column)] = f"{of}{column.fields.get('name')}"
-        # From the sources up, so that what an expression is made of has its text by then.
+        # From the sources up, so that the columns of an expression already have their texts.
         for node in reversed([*plan.walk()]):
             self._learn(node)
         for number in self._made:
@@ -70,7 +70,7 @@ class Terms:
             self._made.setdefault(read_expr_id(column), (made,))
 
     def _learn_expanded(self, node: PlanNode) -> None:
-        """A sliding window is an Expand: each output stands for one expression a copy of a row."""
+        """Learn the outputs of an Expand, a sliding window: one expression per copy of a row."""
         rows = as_sequence(node.fields.get("projections"))
         made = [PlanNode(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
         cells = [one.expressions("x") for one in made]
@@ -79,11 +79,11 @@ class Terms:
             self._made.setdefault(read_expr_id(column), copies)
 
     def type_of(self, number: int) -> str:
-        """The type of a column, as far as somebody refers to it."""
+        """Return the type of a column, or an empty text if no expression refers to it."""
         return self._types.get(number, "")
 
     def text(self, tree: PlanNode, depth: int = 0) -> str:
-        """An expression in columns of the sources."""
+        """Return an expression in terms of source columns."""
         if depth > _DEEPEST:
             return _shorten(" ".join(map(self._alone, tree.walk())))
         if tree.kind in _THROUGH and tree.children:
@@ -91,7 +91,7 @@ class Terms:
         return _shorten(self._told(tree, depth))
 
     def _alone(self, tree: PlanNode) -> str:
-        """A part of an expression that is too deep to be written around what is in it."""
+        """Return a node without its children, for an expression that is nested too deep."""
         if tree.kind == "AttributeReference":
             return self._texts.get(read_expr_id(tree), str(tree.fields.get("name")))
         return " ".join([tree.kind, *_list_own_fields(tree), str(tree.fields.get("value", ""))])
@@ -119,7 +119,7 @@ class Terms:
 
     def _column(self, number: int, name: str, depth: int) -> str:
         if number not in self._texts and number in self._made:
-            # Its name first, so that one that names itself comes to an end.
+            # The name first, so that a column that refers to itself does not recurse forever.
             self._texts[number] = name
             made = (self.text(one, depth + 1) for one in self._made[number])
             self._texts[number] = "; ".join(dict.fromkeys(made))
@@ -143,7 +143,7 @@ class Terms:
         return f"{name}({', '.join([*inside, *_list_own_fields(tree)])})"
 
     def _window(self, tree: PlanNode, depth: int) -> str:
-        """`window(t, 300 s)`: Spark writes a window as arithmetic of half a page."""
+        """Return `window(t, 300 s)` for a window, which in a plan is half a page of arithmetic."""
         columns: dict[str, None] = {}
         lengths: dict[str, None] = {}
         for one in tree.walk():
@@ -156,18 +156,18 @@ class Terms:
 
 
 def read_expr_id(tree: PlanNode) -> int:
-    """The number of a column."""
+    """Return the number of a column."""
     number = as_mapping(tree.fields.get("exprId")).get("id")
     return number if isinstance(number, int) else -1
 
 
 def is_source(kind: str) -> bool:
-    """Whether a node of a plan, of this kind, is a stream that is read."""
+    """Return whether nodes of this kind are streaming sources."""
     return kind.startswith("Streaming") and "Relation" in kind
 
 
 def _list_own_fields(tree: PlanNode) -> list[str]:
-    """What an expression is beyond its kind and its children."""
+    """Return the fields of an expression that matter, besides its kind and its children."""
     return [
         f"{key} {_format_scalar(value)}"
         for key, value in tree.fields.items()
@@ -176,14 +176,14 @@ def _list_own_fields(tree: PlanNode) -> list[str]:
 
 
 def _shorten(text: str) -> str:
-    """A text; of a long one the beginning and a digest, which tells the whole from another."""
+    """Shorten a long text to its beginning and a digest, which still differs if the text does."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def _name_field(tree: PlanNode) -> str:
-    """Which field is taken from a struct: by its name, or by its place where no type tells it."""
+    """Return the name of the field that is read from a struct, or its position without a type."""
     place, inner = tree.fields.get("ordinal"), tree.children[0].fields
     told = as_mapping(inner.get("dataType") or inner.get("schema")).get("fields")
     if isinstance(told, list | tuple) and isinstance(place, int) and place < len(told):
@@ -205,7 +205,7 @@ def _format_length(tree: PlanNode) -> str:
 
 
 def _format_scalar(value: Json) -> str:
-    """A field that is no expression and says something, as a text."""
+    """Return a simple field as text; empty for an expression or for nothing of interest."""
     if isinstance(value, str | bool | int | float):
         return str(value)
     told = as_mapping(value).get("object")
@@ -216,7 +216,7 @@ _SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tin
 
 
 def format_type(value: Json, *, nulls: bool = False) -> str:
-    """A data type as SQL writes it, from Spark's JSON of it; `nulls`: also what is never null."""
+    """Return a data type in SQL, from Spark's JSON of it; `nulls` adds `not null`."""
     if isinstance(value, str):
         return _SIMPLE.get(value, value)
     told = as_mapping(value)

@@ -4,7 +4,7 @@
      {"class":"….StreamingRelation","num-children":0,"output":[[{"class":"….AttributeReference",…}]]}]
 
 A plan is a list of its nodes, a parent before its children, and so is each expression in it. A
-field with a list of lists holds several expressions.
+field with a list of lists has several expressions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.model.json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNode:
-    """A node of a plan or of an expression. `number` is its place in the list of the plan."""
+    """A node of a plan or of an expression; `number` is its position in the list."""
 
     kind: str
     number: int
@@ -23,16 +23,16 @@ class PlanNode:
     children: tuple["PlanNode", ...]
 
     def expressions(self, field: str) -> tuple["PlanNode", ...]:
-        """The expressions in a field, one or several."""
+        """Return the expressions in a field, one or several."""
         return tuple(_parse_field(self.fields.get(field)))
 
     def all_expressions(self) -> Iterator["PlanNode"]:
-        """Every expression directly in this node, in the order of its fields."""
+        """Yield every expression directly in this node, in the order of its fields."""
         for value in self.fields.values():
             yield from _parse_field(value)
 
     def walk(self) -> Iterator["PlanNode"]:
-        """This node and everything below it, a parent before its children."""
+        """Yield this node and every node below it, a parent before its children."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -41,10 +41,10 @@ class PlanNode:
 
 
 def parse_tree(listed: Json) -> PlanNode | None:
-    """The tree of a list; None for what is none."""
+    """Return the tree of a list of nodes, or None for other JSON."""
     if not _is_node_list(listed) or not isinstance(listed, Sequence) or not listed:
         return None
-    # From the end, where a node's children are the nearest that no other has taken.
+    # From the end: the children of a node are the nearest later nodes without a parent.
     untaken: list[PlanNode] = []
     for number in reversed(range(len(listed))):
         one = listed[number]
@@ -70,7 +70,7 @@ def _parse_field(value: Json) -> Iterator[PlanNode]:
 
 
 def _is_node_list(value: Json) -> bool:
-    """Whether a value is the list of one tree."""
+    """Return whether a value is the list of nodes of one tree."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return False
     return isinstance(value[0], Mapping) and "num-children" in value[0]

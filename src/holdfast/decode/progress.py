@@ -1,12 +1,12 @@
-"""Stage 1: what Spark reports of a batch -> SourceProgress, OperatorProgress.
+"""Spark's report of a batch -> SourceProgress, OperatorProgress.
 
-Run records and event logs both keep these parts of Spark's own progress report:
+Run records and event logs both contain these parts of Spark's own progress report:
 
     "sources":[{"description":"FileStreamSource[file:/in]","startOffset":null,
                 "endOffset":{"logOffset":0},"numInputRows":2}]
     "stateOperators":[{"operatorName":"stateStoreSave","numRowsTotal":2,…}]
 
-An event log has each offset as a text with JSON in it.
+In an event log, each offset is a text that contains JSON.
 """
 
 from collections.abc import Mapping
@@ -22,34 +22,34 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode_sources(value: Json) -> tuple[SourceProgress, ...]:
-    """What each source gave to the batch."""
+    """Return what each source contributed to the batch."""
     return tuple(_decode_source(json.as_mapping(one)) for one in as_sequence(value))
 
 
 def decode_operators(value: Json) -> tuple[OperatorProgress, ...]:
-    """The state of each operator after the batch."""
+    """Return the state of each operator after the batch."""
     return tuple(_decode_operator(json.as_mapping(one)) for one in as_sequence(value))
 
 
 def decode_numbers(value: Json) -> Mapping[str, int]:
-    """The whole numbers among an object's members."""
+    """Return the whole numbers among an object's members."""
     found = ((key, log.as_integer(one)) for key, one in json.as_mapping(value).items())
     return {key: number for key, number in found if number is not None}
 
 
 def decode_integer(value: Json, name: str) -> int | Unknown:
-    """A whole number, or that it is not there."""
+    """Return a whole number, or Unknown if it is missing."""
     found = log.as_integer(value)
     return Unknown(reason=f"there is no {name}") if found is None else found
 
 
 def decode_text(value: Json, name: str) -> str | Unknown:
-    """A text that is not empty, or that it is not there."""
+    """Return a text, or Unknown if it is missing or empty."""
     return value if isinstance(value, str) and value else Unknown(reason=f"there is no {name}")
 
 
 def parse_time_ms(value: Json) -> int | Unknown:
-    """A time as Spark writes it, `2026-01-01T00:00:00.000Z`, in milliseconds."""
+    """Return a time in Spark's format, `2026-01-01T00:00:00.000Z`, in milliseconds."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

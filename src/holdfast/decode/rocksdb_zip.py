@@ -1,16 +1,16 @@
-"""Stage 1: the bytes of `V.zip` or `V_<uuid>.zip` -> RocksDbSnapshot.
+"""The bytes of `V.zip` or `V_<uuid>.zip` -> RocksDbSnapshot.
 
-The zip holds RocksDB's small files and one named `metadata`:
+The zip contains RocksDB's small files and a file named `metadata`:
 
     v1
     {"sstFiles":[{"localFileName":"00007.sst","dfsSstFileName":"00007-<uuid>.sst","sizeBytes":9}],
      "logFiles":[{"localFileName":…,"dfsLogFileName":…,"sizeBytes":…}],"numKeys":5,
      "numInternalKeys":0,"columnFamilyMapping":{"default":0},"maxColumnFamilyId":0}
 
-Spark 4.0 writes `v2` there if the first query of its process had state checkpoint format 2, and
-the same fields; every other version writes `v1`, in either format, and reads no other.
+Spark 4.0 writes `v2`, with the same fields, if the first query of its process had state checkpoint
+format 2. Every other version writes `v1` in both formats, and reads nothing else.
 
-The list of a zip's members stands at its end, so it is read from there.
+A zip is read from its end, where its list of members is.
 """
 
 import struct
@@ -40,7 +40,7 @@ class _Member(NamedTuple):
 
 
 def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
-    """What the snapshot holds, or why it cannot be read."""
+    """Return the contents of the snapshot, or why it cannot be read."""
     members = _list_members(data)
     if isinstance(members, Unreadable):
         return members
@@ -52,7 +52,7 @@ def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
 
 
 def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
-    """The `metadata` file alone, out of its zip."""
+    """Return the contents of a `metadata` file that was taken out of its zip."""
     head = log.split_version(data, "RocksDB metadata", (1, 2))
     if isinstance(head, Unreadable):
         return head

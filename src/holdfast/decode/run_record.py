@@ -1,4 +1,4 @@
-"""Stage 1: a segment of holdfast's run records -> what happened to the query.
+"""A segment of holdfast's run records -> the events of the query.
 
     .holdfast/<job>/runs/<started ms>-<run id>/000000.jsonl
 
@@ -7,8 +7,8 @@
     {"event":"progress","at_ms":…,"batch":0,"rows":2,"duration_ms":{…},"sources":[…],"state":[…]}
     {"event":"terminated","at_ms":…,"error":null}
 
-Only the first line says which run it is, and it is in the first segment alone: the run id is taken
-from the name of the folder.
+Only the first line of the first segment has the run id, so the run id is taken from the name of the
+folder.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from holdfast.model.json import Json, as_sequence
 
 
 def decode(data: bytes, run_id: RunId) -> tuple[QueryEvent | Unreadable, ...]:
-    """The events of a segment, in order; the run id is in the name of its folder."""
+    """Return the events of a segment in order; the run id is in the name of its folder."""
     return tuple(_decode_event(line, run_id) for line in data.split(b"\n") if line.strip())
 
 

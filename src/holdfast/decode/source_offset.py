@@ -1,7 +1,8 @@
-"""Stage 1: the JSON of a source's offset -> an Offset by kind; two of them -> Consumed.
+"""The JSON of a source's offset -> an Offset by kind; two offsets -> ConsumedRange.
 
-The offset log does not name its sources: the kind is recognised by shape (`source_shapes`), and
-where shapes are shared, by the description that run records and event logs have of the source.
+The offset log does not name the kind of a source. The kind is recognised by the shape of the offset
+(`source_shapes`) and, if several kinds share the shape, by the description of the source in run
+records and event logs.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +39,7 @@ from holdfast.model.source_offset import (
     ShardPosition,
 )
 
-# The more telling shape before the less: Pub/Sub's has what Auto Loader's has, and more.
+# The more specific shape first: Pub/Sub has every field of Auto Loader, and more.
 _SHAPES: tuple[Callable[[Json], RecognisedOffset | None], ...] = (
     source_shapes.match_files,
     source_shapes.match_delta,
@@ -67,7 +68,7 @@ _DESCRIBED = {
     "rate": "rate",
     "textsocket": "socket",
 }
-# What such a source writes is its own business, and may have the shape of another's offset.
+# A Python source chooses its own offsets, which may have the shape of another kind.
 _PYTHON = ".datasources.v2.python."
 _DELTA_NAMES_CHANGES, _DELTA_BASE = 3, -100
 _UNITS: Mapping[type[RecognisedOffset], str] = {
@@ -79,7 +80,7 @@ _UNITS: Mapping[type[RecognisedOffset], str] = {
 
 
 def decode(value: Json, *, described: str = "") -> Offset:
-    """The offset by kind; `described` is the source's description where records have one."""
+    """Return the offset by kind; `described` is the source's description, if records have one."""
     if value is None:
         return NoOffset()
     if _PYTHON in described.lower():
@@ -91,7 +92,7 @@ def decode(value: Json, *, described: str = "") -> Offset:
 
 
 def _apply_description(offset: RecognisedOffset, described: str) -> RecognisedOffset:
-    """The offset under the name that the description gives, if its shape allows that name."""
+    """Return the offset with the kind that the description names, if the shape allows it."""
     name = name_source(described)
     allowed = (offset.recognition.source, *offset.recognition.others)
     if not name or not any(one.startswith(name) for one in allowed):
@@ -109,10 +110,10 @@ def name_source(described: str) -> str:
 
 
 def find_start(previous: Json, began: Json, *, described: str = "") -> Json:
-    """Return where a batch begins in a source: where the entry before left it, or where it began.
+    """Return where a batch begins in a source: the end of the previous batch, or the first offset.
 
-    `began` is what the folder of the source keeps. Only Kafka and Event Hubs keep offsets there;
-    None is the beginning of the source.
+    `began` is the start in the folder of the source. Only Kafka and Event Hubs keep offsets there;
+    None means the beginning of the source.
     """
     if previous is not None:
         return previous
@@ -121,16 +122,16 @@ def find_start(previous: Json, began: Json, *, described: str = "") -> Json:
 
 
 def list_positions(offset: Offset) -> tuple[tuple[str, str], ...]:
-    """Return where each partition stands, as text; the name is empty where there is only one."""
+    """Return the position of each partition as text; a source without partitions has one, ""."""
     found = _read_positions(offset)
     return tuple((partition, found[partition].text) for partition in sorted(found))
 
 
 class _Position(NamedTuple):
-    """Where one partition stands: as text, and as numbers where those have an order.
+    """The position of a partition: as text, and as numbers if positions have an order.
 
-    `number` is the one whose differences count the source's units; None where none does. `lowest`
-    is the number that has nothing before it.
+    Differences of `number` count the source's units; it is None if no number does. `lowest` is the
+    number of the very first position.
     """
 
     text: str
@@ -140,10 +141,10 @@ class _Position(NamedTuple):
 
 
 def compute_consumed(start: Offset | Unknown, end: Offset) -> ConsumedRange:
-    """What lies between two offsets of one source; a start of NoOffset is the beginning.
+    """Return the range between two offsets of a source; NoOffset as the start is its beginning.
 
-    Counts are of what the source numbers: Kafka leaves out offsets of transactions and of
-    compacted records, so there they are an upper bound of the records.
+    Counts are in the numbers of the source. Kafka also numbers transaction markers and compacted
+    records, so for Kafka a count is an upper bound of the records.
     """
     new = _read_positions(end)
     if isinstance(start, Unknown):
@@ -168,7 +169,7 @@ def compute_consumed(start: Offset | Unknown, end: Offset) -> ConsumedRange:
 def _compute_open_range(
     start: Unknown, end: Offset, positions: Mapping[str, _Position]
 ) -> ConsumedRange:
-    """What leads up to an offset from nobody knows where."""
+    """Return the range that ends at an offset and has an unknown start."""
     source, unit = _name_unit(end)
     changes = tuple(
         PartitionChange(
@@ -184,14 +185,14 @@ def _compute_open_range(
 
 
 def _find_beginning(end: Offset) -> Mapping[str, _Position]:
-    """Where a source stands before its first offset, for those that always begin alike."""
+    """Return the position before the first offset, for sources that always begin the same way."""
     match end:
         case FileOffset():
             return {"": _Position("", (-1,), -1)}
         case RateMicroBatchOffset():
             return {"": _Position("", (0,), 0)}
         case NumberOffset(value=-1):
-            # Only a socket logs -1: it has read no line yet.
+            # Only a socket logs -1, if it has not read a line yet.
             return {"": _make_counted(-1)}
         case _:
             return {}
@@ -282,7 +283,7 @@ def _make_delta_position(offset: DeltaOffset) -> _Position:
 
 
 def _order_delta_index(offset: DeltaOffset) -> int:
-    """The index in its order: what older sources wrote as -1 is before a change of schema."""
+    """Return the index for ordering: -1 in older sources comes before a schema change."""
     base = offset.index == -1 and offset.source_version < _DELTA_NAMES_CHANGES
     return _DELTA_BASE if base else offset.index
 
@@ -298,12 +299,12 @@ def _make_shard_position(position: ShardPosition) -> _Position:
 
 
 def _parse_sequence_number(number: str) -> tuple[int, ...] | None:
-    """A sequence number of Kinesis has some 56 digits."""
+    """Parse a sequence number of Kinesis, which has about 56 digits."""
     return (int(number),) if number.isascii() and number.isdigit() and len(number) < 200 else None  # noqa: PLR2004
 
 
 def _name_unit(offset: Offset) -> tuple[str, str]:
-    """What the source is called, and what its numbers count."""
+    """Return the name of the source, and the unit that its numbers count."""
     if isinstance(offset, NoOffset):
         return "", ""
     if isinstance(offset, OpaqueOffset):

@@ -1,4 +1,4 @@
-"""Stage 1: the shapes of source offsets, one function for each that is known.
+"""The JSON of a source's offset -> an Offset, one function per known shape.
 
     {"topic":{"0":23}}                                       Kafka, Event Hubs
     {"logOffset":3}                                          files
@@ -15,7 +15,7 @@
     {"version":1,"snapshot_id":7,"position":2,"scan_all_files":true}  Iceberg
     {"activeSourceName":"a","allSourceNames":["a"],"completedSourceNames":[]}
 
-Each gives an offset, or None where the shape is another.
+Each function returns an offset, or None if the JSON has a different shape.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _MOST_DIGITS = 19
 
 
 def match_files(value: Json) -> FileOffset | None:
-    """Spark's file source."""
+    """Match Spark's file source."""
     offset = log.as_integer(json.as_mapping(value).get("logOffset"))
     return (
         None
@@ -56,7 +56,7 @@ def match_files(value: Json) -> FileOffset | None:
 
 
 def match_delta(value: Json) -> DeltaOffset | None:
-    """A Delta table."""
+    """Match a Delta table."""
     found = json.as_mapping(value)
     table = found.get("reservoirId")
     version, index = (
@@ -76,7 +76,7 @@ def match_delta(value: Json) -> DeltaOffset | None:
 
 
 def match_iceberg(value: Json) -> IcebergOffset | None:
-    """An Iceberg table."""
+    """Match an Iceberg table."""
     found = json.as_mapping(value)
     snapshot, position = (
         log.as_integer(found.get("snapshot_id")),
@@ -93,7 +93,7 @@ def match_iceberg(value: Json) -> IcebergOffset | None:
 
 
 def match_kafka(value: Json) -> KafkaOffset | None:
-    """Kafka, or Event Hubs; an empty object is an offset of no partition."""
+    """Match Kafka or Event Hubs; an empty object is an offset without partitions."""
     if not isinstance(value, Mapping):
         return None
     partitions: dict[TopicPartition, int] = {}
@@ -109,7 +109,7 @@ def match_kafka(value: Json) -> KafkaOffset | None:
 
 
 def match_rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
-    """The source rate-micro-batch."""
+    """Match the rate-micro-batch source."""
     found = json.as_mapping(value)
     rows, timestamp = log.as_integer(found.get("offset")), log.as_integer(found.get("timestamp"))
     if rows is None or timestamp is None or len(found) != 2:  # noqa: PLR2004
@@ -122,7 +122,7 @@ def match_rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
 
 
 def match_rate_partitions(value: Json) -> RatePartitionsOffset | None:
-    """The rate source in continuous mode."""
+    """Match the rate source in continuous mode."""
     values: dict[int, int] = {}
     for key, pair in json.as_mapping(value).items():
         number = log.as_integer(json.as_mapping(pair).get("value"))
@@ -137,7 +137,7 @@ def match_rate_partitions(value: Json) -> RatePartitionsOffset | None:
 
 
 def match_partition_numbers(value: Json) -> PartitionNumbersOffset | None:
-    """Pub/Sub Lite, and memory or socket in continuous mode."""
+    """Match Pub/Sub Lite, or memory or socket in continuous mode."""
     if isinstance(value, Mapping):
         numbers = _parse_numbers(value)
         recognition = _make_shared_recognition(
@@ -152,7 +152,7 @@ def match_partition_numbers(value: Json) -> PartitionNumbersOffset | None:
 
 
 def match_number(value: Json) -> NumberOffset | None:
-    """A bare number."""
+    """Match a bare number."""
     found = log.as_integer(value)
     if found is None:
         return None
@@ -161,7 +161,7 @@ def match_number(value: Json) -> NumberOffset | None:
 
 
 def match_kinesis(value: Json) -> KinesisOffset | None:
-    """Kinesis, of the open connectors or of Databricks."""
+    """Match Kinesis, of an open-source connector or of Databricks."""
     shards = (
         _parse_open_shards(value)
         if isinstance(value, Mapping)
@@ -213,7 +213,7 @@ def _parse_databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] 
 
 
 def match_auto_loader(value: Json) -> AutoLoaderOffset | None:
-    """Auto Loader; a `seqNum` and a version alone are likely, more makes sure."""
+    """Match Auto Loader: likely if only `seqNum` and a version match, sure with more fields."""
     found = json.as_mapping(value)
     sequence = log.as_integer(found.get("seqNum"))
     if sequence is None or "sourceVersion" not in found:
@@ -231,7 +231,7 @@ def match_auto_loader(value: Json) -> AutoLoaderOffset | None:
 
 
 def match_pub_sub(value: Json) -> PubSubOffset | None:
-    """Pub/Sub of Databricks."""
+    """Match Pub/Sub of Databricks."""
     found = json.as_mapping(value)
     sequence, epoch = log.as_integer(found.get("seqNum")), log.as_integer(found.get("fetchEpoch"))
     if sequence is None or epoch is None:
@@ -245,7 +245,7 @@ def match_pub_sub(value: Json) -> PubSubOffset | None:
 
 
 def match_sequential_union(value: Json) -> SequentialUnionOffset | None:
-    """Spark's sequential union."""
+    """Match Spark's sequential union."""
     found = json.as_mapping(value)
     active, every = found.get("activeSourceName"), _list_texts(found.get("allSourceNames"))
     if not isinstance(active, str) or not every:
@@ -263,7 +263,7 @@ def _list_texts(value: Json) -> tuple[str, ...]:
 
 
 def _parse_numbers(value: Json) -> dict[int, int] | None:
-    """An object from partition numbers to numbers; None where a key or a value is another."""
+    """Return an object of partition numbers and numbers, or None if a key or value is not one."""
     if not isinstance(value, Mapping):
         return None
     numbers: dict[int, int] = {}

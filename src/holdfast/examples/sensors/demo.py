@@ -1,15 +1,15 @@
-"""The demo: sensors that send, a driver that is killed again and again, and every row counted.
+"""The demo: sensors send messages, the driver is killed repeatedly, and every row is counted.
 
-The messages are sent in as many shares as the driver has lives. While a share is being sent, the
-driver is left to work until one of its jobs has visibly got on, and is then killed in the middle
-of that job's next batch; another job each time. After the last start everything must be caught
-up, and every table is reconciled with what was sent.
+The demo starts one driver after another and sends an equal share of the messages to each. It lets
+a driver work until its target job has finished a batch, and kills the driver in the middle of that
+job's next batch. The target is a different job each time. The last driver is not killed: it must
+catch up, and then every table is compared with the messages that were sent.
 
-    <home>/landing/ or kafka/   what was sent
+    <home>/landing/ or kafka/   the messages that were sent
     <home>/tables/              five Delta tables
-    <home>/database/            a PostgreSQL server, with the last two of them once more
+    <home>/database/            a PostgreSQL server with copies of the last two tables
     <home>/checkpoints/         the checkpoints and records of three jobs
-    <home>/driver.log           what the drivers said
+    <home>/driver.log           the output of the drivers
 """
 
 import json
@@ -45,13 +45,13 @@ _PROGRESS_WITHIN_S = 180.0
 _BATCH_WITHIN_S = 10.0
 _CAUGHT_UP_WITHIN_S = 120.0
 _INTO_A_BATCH_S = 0.5
-_LOOK_EVERY_S = 0.01
+_CHECK_EVERY_S = 0.01
 _INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demo is to do; the same seed sends the same messages and aims at the same jobs."""
+    """The options of the demo; the same seed sends the same messages and targets the same jobs."""
 
     kafka: bool = False
     seed: int = 1
@@ -63,17 +63,17 @@ class DemoOptions:
 
 
 class Demo:
-    """One run of the demo in its home."""
+    """One run of the demo in its home folder."""
 
     def __init__(
-        self, wishes: DemoOptions, settings: Settings, console: Console, *, began: float
+        self, options: DemoOptions, settings: Settings, console: Console, *, began: float
     ) -> None:
-        self._options = wishes
+        self._options = options
         self._settings = settings
         self._console = console
         self._began = began
         self._messages = tuple(
-            simulator.generate_messages(wishes.seed, wishes.messages, encoding=wishes.encoding)
+            simulator.generate_messages(options.seed, options.messages, encoding=options.encoding)
         )
         self._truth = simulator.compute_truth(self._messages)
         self._driver = DriverProcess(settings)
@@ -82,112 +82,118 @@ class Demo:
         self._kills = 0
 
     def play(self, send: Send) -> Reconciliation:
-        """Send everything, kill the driver as often as wished, and reconcile."""
+        """Send every message, kill the driver as often as the options say, and reconcile."""
         self._sender = Sender(send, self._messages)
-        lives = self._options.kills + 1
+        drivers = self._options.kills + 1
         with ExitStack() as cleanup:
             cleanup.callback(self._driver.kill)
             self._sender.start()
             cleanup.callback(self._sender.stop)
-            cleanup.enter_context(self._shown())
-            for life, target in enumerate(_choose_targets(self._options), start=1):
-                self._sender.allowed = len(self._messages) * life // lives
-                self._live_until_killed(life, target)
+            cleanup.enter_context(self._show_progress())
+            for number, target in enumerate(_choose_targets(self._options), start=1):
+                self._sender.allowed = len(self._messages) * number // drivers
+                self._run_and_kill(number, target)
             self._sender.allowed = len(self._messages)
-            self._live_to_the_end()
+            self._run_to_the_end()
         return reconcile.compare(self._messages, self._truth, self._settings)
 
-    def report(self, found: Reconciliation) -> None:
-        """Print the result: one table, or one JSON object for programs."""
+    def report(self, result: Reconciliation) -> None:
+        """Print the result: a table, or a JSON object for programs."""
         if not self._options.json:
-            Console().print(self._table(found))
+            Console().print(self._make_table(result))
             return
-        rows = asdict(found)
+        rows = asdict(result)
         differences = rows.pop("differences")
         total = {name: rows.pop(name) for name in ("sent", "lost", "duplicated")}
         total |= {"kills": self._kills, "seconds": round(self._seconds(), 1)}
         print(json.dumps({**total, "rows": rows, "differences": differences}))  # noqa: T201
 
     def say(self, text: str) -> None:
-        """Tell how far it is."""
+        """Print a line of progress with the time since the beginning."""
         self._console.print(f"{self._seconds():4.0f} s  {text}", highlight=False, soft_wrap=True)
 
     def read_log_end(self) -> str:
-        """The end of what the drivers said."""
+        """Return the last lines of the drivers' output."""
         return self._driver.read_log_end()
 
-    def _table(self, found: Reconciliation) -> Table:
+    def _make_table(self, result: Reconciliation) -> Table:
         truth = self._truth
         table = Table("stage")
         table.add_column("expected", justify="right")
         table.add_column("found", justify="right")
         for stage, expected, rows in (
-            ("sent", truth.sent, found.sent),
-            ("raw", truth.sent, found.raw),
-            ("readings", truth.readings, found.readings),
-            ("quarantine", truth.garbage, found.quarantine),
-            ("removed, sent twice", truth.duplicates, found.device_duplicates),
-            ("sensor_minutely", len(truth.minutely), found.minutely),
-            ("sensor_latest", len(truth.latest), found.latest),
-            ("sensor_minutely in PostgreSQL", len(truth.minutely), found.postgres_minutely),
-            ("sensor_latest in PostgreSQL", len(truth.latest), found.postgres_latest),
+            ("sent", truth.sent, result.sent),
+            ("raw", truth.sent, result.raw),
+            ("readings", truth.readings, result.readings),
+            ("quarantine", truth.garbage, result.quarantine),
+            ("duplicates removed", truth.duplicates, result.device_duplicates),
+            ("sensor_minutely", len(truth.minutely), result.minutely),
+            ("sensor_latest", len(truth.latest), result.latest),
+            ("sensor_minutely in PostgreSQL", len(truth.minutely), result.postgres_minutely),
+            ("sensor_latest in PostgreSQL", len(truth.latest), result.postgres_latest),
         ):
             table.add_row(stage, f"{expected:,}", f"{rows:,}")
         table.title = f"killed {self._kills} times in {self._seconds():.0f} s"
-        table.caption = f"{found.lost} lost, {found.duplicated} duplicated"
+        table.caption = f"{result.lost} lost, {result.duplicated} duplicated"
         return table
 
-    def _live_until_killed(self, life: int, target: str) -> None:
-        rng = Random(f"kill {life} of {self._options.seed}")  # noqa: S311 - a demo, not a secret
+    def _run_and_kill(self, number: int, target: str) -> None:
+        rng = Random(f"kill {number} of {self._options.seed}")  # noqa: S311 - a demo, not a secret
         before = driver.read_progress(self._settings, target).done
         self._driver.start()
-        self.say(f"driver {life} started")
+        self.say(f"driver {number} started")
 
-        def got_on() -> bool:
+        def has_finished_a_batch() -> bool:
             return driver.read_progress(self._settings, target).done > before
 
-        def inside() -> bool:
-            return driver.read_progress(self._settings, target).inside
+        def is_inside_batch() -> bool:
+            return driver.read_progress(self._settings, target).is_inside_batch
 
-        self._wait(got_on, _PROGRESS_WITHIN_S, f"`{target}` to finish a batch")
-        moment = rng.random() * _INTO_A_BATCH_S
-        self._until(inside, _BATCH_WITHIN_S)
-        self._until(lambda: False, moment)
+        self._require_soon(
+            has_finished_a_batch, _PROGRESS_WITHIN_S, f"`{target}` did not finish a batch"
+        )
+        delay = rng.random() * _INTO_A_BATCH_S
+        self._wait_until(is_inside_batch, _BATCH_WITHIN_S)
+        self._wait_until(lambda: False, delay)
         self._driver.kill()
         self._kills += 1
-        self.say(f"driver {life} killed: " + ", ".join(driver.describe_interrupted(self._settings)))
-        self.say(self._so_far())
+        interrupted = ", ".join(driver.describe_interrupted(self._settings))
+        self.say(f"driver {number} killed: {interrupted}")
+        self.say(self._describe_counts())
 
-    def _live_to_the_end(self) -> None:
+    def _run_to_the_end(self) -> None:
         self._driver.start()
-        self.say("last driver started, to stay")
+        self.say("last driver started; it will not be killed")
 
-        def sent() -> bool:
+        def is_sent() -> bool:
             return self._sender.sent == len(self._messages)
 
-        def caught_up() -> bool:
-            # A table that is just being written may not be readable; the next look will tell.
+        def has_caught_up() -> bool:
+            # A table may be unreadable while it is written; the next check reads it again.
             with suppress(DeltaError, OSError):
                 return reconcile.has_caught_up(self._settings, self._truth)
             return False
 
-        self._wait(sent, len(self._messages) / sender.A_SECOND * 2 + 30, "everything to be sent")
-        self.say(f"all {self._sender.sent:,} messages sent, catching up")
-        # A surplus, too, shows in the reconciliation: whether it was reached decides nothing here.
-        self._until(caught_up, _CAUGHT_UP_WITHIN_S, every=1.0)
+        within = len(self._messages) / sender.MESSAGES_PER_SECOND * 2 + 30
+        self._require_soon(is_sent, within, "the messages were not all sent")
+        self.say(f"all {self._sender.sent:,} messages sent; catching up")
+        # The result does not matter here: the reconciliation reports missing and surplus rows.
+        self._wait_until(has_caught_up, _CAUGHT_UP_WITHIN_S, every=1.0)
         self._driver.stop()
-        self.say("last driver stopped, reconciling")
+        self.say("last driver stopped; comparing the tables with the messages")
 
-    def _wait(self, happened: Callable[[], bool], seconds: float, what: str) -> None:
-        if not self._until(happened, seconds):
-            raise DriverEnded(f"expected {what} within {seconds:.0f} s, found that it did not")
+    def _require_soon(
+        self, has_happened: Callable[[], bool], seconds: float, otherwise: str
+    ) -> None:
+        if not self._wait_until(has_happened, seconds):
+            raise DriverEnded(f"{otherwise} within {seconds:.0f} s")
 
-    def _until(
-        self, happened: Callable[[], bool], seconds: float, every: float = _LOOK_EVERY_S
+    def _wait_until(
+        self, has_happened: Callable[[], bool], seconds: float, every: float = _CHECK_EVERY_S
     ) -> bool:
-        """Whether it happens in time; raises if the driver ends or the sender fails meanwhile."""
+        """Return whether it happens in time; raise if the driver ends or the sender fails."""
         deadline = time.monotonic() + seconds
-        while not happened():
+        while not has_happened():
             self._driver.check()
             if self._sender.failure is not None:
                 raise self._sender.failure
@@ -196,98 +202,98 @@ class Demo:
             time.sleep(every)
         return True
 
-    def _shown(self) -> Live:
+    def _show_progress(self) -> Live:
         return Live(
-            get_renderable=lambda: f"{self._seconds():4.0f} s  {self._so_far()}",
+            get_renderable=lambda: f"{self._seconds():4.0f} s  {self._describe_counts()}",
             console=self._console,
             refresh_per_second=1,
             transient=True,
         )
 
-    def _so_far(self) -> str:
-        # A table that is just being created cannot be counted, nor one whose server is about to
-        # end; the next look will.
+    def _describe_counts(self) -> str:
+        # A table cannot be counted while it is created or while its server stops: keep the last
+        # counts then.
         with suppress(DeltaError, OSError, psycopg.OperationalError):
             self._counts = reconcile.count_rows(self._settings)
-        found = self._counts
+        counts = self._counts
         return (
-            f"{self._sender.sent:,} sent, {found.raw:,} raw, {found.readings:,} readings,"
-            f" {found.quarantine:,} in quarantine, {found.merged:,} merged,"
-            f" {found.served:,} served by PostgreSQL"
+            f"{self._sender.sent:,} sent, {counts.raw:,} raw, {counts.readings:,} readings,"
+            f" {counts.quarantine:,} in quarantine, {counts.merged:,} merged,"
+            f" {counts.served:,} in PostgreSQL"
         )
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
 
-def run(wishes: DemoOptions) -> int:
-    """Play the demo and print what came of it; 0 if nothing was lost or duplicated, else 1."""
+def run(options: DemoOptions) -> int:
+    """Play the demo, print the result, and return 0 if no row was lost or duplicated, else 1."""
     began = time.monotonic()
     console = Console(stderr=True)
-    home = _make_home(wishes.home)
+    home = _make_home(options.home)
     code = 1
     try:
         with (
             _end_on_sigterm(),
             Database(home / "database") as database,
-            sender.open_wire(home, wishes.encoding, kafka=wishes.kafka) as (settings, send),
+            sender.open_wire(home, options.encoding, kafka=options.kafka) as (settings, send),
         ):
-            # The password stays in its file: the driver is told where that is, and no more.
-            served = make_conninfo(database.connection, passfile=str(database.pgpass))
-            demo = Demo(wishes, replace(settings, postgres=served), console, began=began)
+            # The password stays in its file: the driver gets only the path of that file.
+            connection = make_conninfo(database.connection, passfile=str(database.pgpass))
+            demo = Demo(options, replace(settings, postgres=connection), console, began=began)
             demo.say(f"PostgreSQL started on 127.0.0.1:{database.port}")
             code = _play(demo, send, console)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     finally:
-        if wishes.home is None and code in (0, _INTERRUPTED):
+        if options.home is None and code in (0, _INTERRUPTED):
             shutil.rmtree(home, ignore_errors=True)
         else:
-            console.print(f"kept: {home}", highlight=False, soft_wrap=True)
+            console.print(f"files kept in {home}", highlight=False, soft_wrap=True)
     return code
 
 
 def _play(demo: Demo, send: Send, console: Console) -> int:
     try:
-        found = demo.play(send)
+        result = demo.play(send)
     except DriverEnded as ended:
         console.print(demo.read_log_end(), markup=False, highlight=False, soft_wrap=True)
         console.print(f"{ended}", markup=False, highlight=False, soft_wrap=True)
         return 1
-    for difference in found.differences:
+    for difference in result.differences:
         console.print(difference, markup=False, highlight=False, soft_wrap=True)
-    demo.report(found)
-    return 0 if found.exact else 1
+    demo.report(result)
+    return 0 if result.exact else 1
 
 
-def _make_home(wished: Path | None) -> Path:
-    if wished is None:
+def _make_home(home: Path | None) -> Path:
+    if home is None:
         return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
-    wished.mkdir(parents=True, exist_ok=True)
-    if any(wished.iterdir()):
+    home.mkdir(parents=True, exist_ok=True)
+    if any(home.iterdir()):
         raise OptionInvalid(
-            f"expected an empty folder as the demo's home, found files in `{wished}`",
+            f"the demo needs an empty folder, but `{home}` contains files",
             hint="name a folder that does not exist yet",
         )
-    return wished.resolve()
+    return home.resolve()
 
 
 @contextmanager
 def _end_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does: with everything that it has started."""
+    """Let SIGTERM end the demo like Ctrl-C, together with every process that it started."""
 
-    def told(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    earlier = signal.signal(signal.SIGTERM, told)
+    previous = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, earlier)
+        signal.signal(signal.SIGTERM, previous)
 
 
-def _choose_targets(wishes: DemoOptions) -> Iterator[str]:
-    """The job to be hit by each kill: all jobs in turn, in an order that the seed decides."""
+def _choose_targets(options: DemoOptions) -> Iterator[str]:
+    """Return the target job of each kill: all jobs in turn, in an order that the seed decides."""
     jobs = list(pipeline.JOBS)
-    Random(f"targets {wishes.seed}").shuffle(jobs)  # noqa: S311 - a demo, not a secret
-    return islice(cycle(jobs), wishes.kills)
+    Random(f"targets {options.seed}").shuffle(jobs)  # noqa: S311 - a demo, not a secret
+    return islice(cycle(jobs), options.kills)

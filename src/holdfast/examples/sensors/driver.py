@@ -1,8 +1,8 @@
-"""The demo's driver: a process of its own that can be killed, and how far its jobs have got.
+"""The demo's driver, a separate process that can be killed, and the progress of its jobs.
 
-Spark writes `offsets/N` before it runs batch N and `commits/N` after it, so that the two folders
-of a checkpoint say whether a job is inside a batch. Whether a table holds that batch already is
-what the table's own ledger says.
+Spark writes `offsets/N` before it runs batch N and `commits/N` after it. So the two folders of a
+checkpoint show whether a job is inside a batch. The ledger of a table shows whether the table
+already has that batch.
 """
 
 import os
@@ -21,34 +21,34 @@ from holdfast.run.query import stream
 from holdfast.run.query.stream import OpenOutput
 
 _STOP_WITHIN_S = 60.0
-# A driver that is killed after half a minute gains nothing from Java's second compiler, several
-# threads of garbage collection and a web page.
+# A driver that is killed after half a minute gains nothing from Java's second compiler, a parallel
+# garbage collector or Spark's web UI.
 _SHORT_LIFE = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
 }
-_SHOWN_LINES = 40
+_MOST_LINES = 40
 
 
 class DriverEnded(Exception):
-    """The driver ended without being told to, or not as it was told to."""
+    """The driver ended unexpectedly, made no progress, or did not stop cleanly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The newest batch that a job has begun, and the newest that it has done; -1 for none."""
+    """The newest batch that a job has begun, and the newest that it has finished; -1 for none."""
 
     begun: int
     done: int
 
     @property
-    def inside(self) -> bool:
-        """Whether the job is inside a batch."""
+    def is_inside_batch(self) -> bool:
+        """Return whether the job has begun a batch and not finished it."""
         return self.begun > self.done
 
 
 class DriverProcess:
-    """`holdfast run` of the sensor pipeline, in a process group together with its JVM."""
+    """`holdfast run` with the sensor pipeline, in one process group with its JVM."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -56,15 +56,15 @@ class DriverProcess:
         self.log_file = settings.home / "driver.log"
 
     def start(self) -> None:
-        """Start a driver; how it gets on is to be asked of `progress`."""
+        """Start a driver; `read_progress` shows how far it gets."""
         settings = self._settings
-        said = {
+        variables = {
             pipeline.HOME: str(settings.home),
             pipeline.KAFKA: settings.kafka or "",
             pipeline.POSTGRES: settings.postgres or "",
             pipeline.ENCODING: settings.encoding.value,
         }
-        inherited = os.environ  # noqa: TID251 - a driver finds Java and Python as its parent does
+        inherited = os.environ  # noqa: TID251 - a driver finds Java and Python like its parent
         command = [sys.executable, "-m", "holdfast", "run", pipeline.__name__, "--dev"]
         for key, value in _SHORT_LIFE.items():
             command += ["--set", f"{key}={value}"]
@@ -74,26 +74,26 @@ class DriverProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**inherited, **said},
+                env={**inherited, **variables},
                 start_new_session=True,
             )
 
     def check(self) -> None:
-        """Raise DriverEnded if the driver has ended by itself."""
+        """Raise DriverEnded if the driver ended by itself."""
         code = self._process.poll() if self._process else None
         if code is not None:
-            raise DriverEnded(f"expected the driver to run, found that it ended with {code}")
+            raise DriverEnded(f"the driver ended unexpectedly with exit code {code}")
 
     def kill(self) -> None:
-        """End the driver and its JVM at once, wherever they are; nothing happens if none runs."""
+        """Kill the driver and its JVM, if they are running."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
-            # The group, because a JVM that outlives its driver would go on writing for a while.
+            # The whole group: a JVM that outlives its driver would keep writing for a while.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     def stop(self) -> None:
-        """Tell the driver to finish its batches and end; raises DriverEnded unless it does so."""
+        """Let the driver finish its batches and end; raise DriverEnded if it does not."""
         self.check()
         if self._process is None:
             return
@@ -103,20 +103,20 @@ class DriverProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise DriverEnded(
-                f"expected the driver to stop within {_STOP_WITHIN_S:.0f} s, found it running"
+                f"the driver did not stop within {_STOP_WITHIN_S:.0f} s, and was killed"
             ) from None
         self._process = None
         if code != 0:
-            raise DriverEnded(f"expected the driver to stop with 0, found {code}")
+            raise DriverEnded(f"the driver stopped with exit code {code} instead of 0")
 
     def read_log_end(self) -> str:
-        """The end of what the drivers said."""
+        """Return the last lines of the drivers' output."""
         lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-_SHOWN_LINES:])
+        return "\n".join(lines[-_MOST_LINES:])
 
 
 def read_progress(settings: Settings, job: str) -> Progress:
-    """How far a job has got, by its checkpoint."""
+    """Return the progress of a job, read from its checkpoint."""
     checkpoint = settings.checkpoints / job
     return Progress(
         begun=_find_newest(checkpoint / "offsets"), done=_find_newest(checkpoint / "commits")
@@ -124,18 +124,18 @@ def read_progress(settings: Settings, job: str) -> Progress:
 
 
 def describe_interrupted(settings: Settings) -> tuple[str, ...]:
-    """What each job of a killed driver was doing, in words."""
-    return tuple(_describe_job(settings, job) for job in pipeline.sensors(settings).jobs)
+    """Describe in words what each job of a killed driver was doing."""
+    return tuple(_describe_job(settings, job) for job in pipeline.make_pipeline(settings).jobs)
 
 
 def _describe_job(settings: Settings, job: Job) -> str:
-    found = read_progress(settings, job.name)
-    if not found.inside:
-        return f"{job.name} before batch {found.done + 1}"
+    progress = read_progress(settings, job.name)
+    if not progress.is_inside_batch:
+        return f"{job.name} before batch {progress.done + 1}"
     outputs = stream.open_outputs(job, Generation(1), {})
-    holding = [opened.output.name for opened in outputs if _has_batch(opened, found.begun)]
-    already = f" ({' and '.join(holding)} already had it)" if holding else ""
-    return f"{job.name} inside batch {found.begun}{already}"
+    written = [opened.output.name for opened in outputs if _has_batch(opened, progress.begun)]
+    already = f" (already in {' and '.join(written)})" if written else ""
+    return f"{job.name} inside batch {progress.begun}{already}"
 
 
 def _has_batch(opened: OpenOutput, batch: int) -> bool:

@@ -1,12 +1,12 @@
-r"""The ends of the sensors' wire: messages -> files in a landing directory, or a Kafka topic.
+r"""Messages of the sensors -> files in a landing directory, or a Kafka topic.
 
     <directory>/part-000000000.tsv      messages 0 to 999
     <directory>/part-000001000.tsv      messages 1000 to 1999, or fewer
-    <directory>/.part-000002000.tsv     being written; Spark does not read names with a dot
+    <directory>/.part-000002000.tsv     being written; Spark ignores names that begin with a dot
 
 A file is named after its first message and appears whole or not at all. A line is one message,
-`base64(key) TAB base64(payload) LF`, so that payloads may hold any bytes and Spark's text source
-reads one message a row. An empty payload leaves nothing after the tab:
+`base64(key) TAB base64(payload) LF`, so that payloads may contain any bytes and Spark's text source
+reads one message per row. An empty payload leaves nothing after the tab:
 
     c2Vuc29yLTAwMDc=\teyJzZW5zb3IiOiJzZW5zb3ItMDAwNyIs...
     c2Vuc29yLTAwMDc=\t
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 
 class NotDelivered(Exception):
-    """Kafka did not acknowledge every message that was sent."""
+    """Kafka did not acknowledge every message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingWriter:
-    """Lands messages as files; one writer a directory."""
+    """A writer of landing files; a directory must have only one writer."""
 
     directory: Path
     messages_per_file: int = 1_000
 
-    def landed(self) -> int:
-        """How many messages have landed, and so the number of the message to go on with."""
+    def count_landed(self) -> int:
+        """Return how many messages have landed, which is the number of the next message."""
         newest = max(self.directory.glob("part-*.tsv"), default=None)
         if newest is None:
             return 0
         return int(newest.stem.removeprefix("part-")) + newest.read_bytes().count(b"\n")
 
     def write(self, messages: Iterable[Message], *, first: int = 0) -> int:
-        """Lands all messages, of which the first has the number `first`; the number after them."""
+        """Land all messages, counted from `first`, and return the number of the next message."""
         rest = iter(messages)
         while batch := tuple(islice(rest, self.messages_per_file)):
             self.land(batch, first=first)
@@ -55,30 +55,30 @@ class LandingWriter:
         return first
 
     def land(self, batch: Sequence[Message], *, first: int) -> Path:
-        """Lands one file, durably and in one step; never overwrites another."""
-        landed = self.directory / f"part-{first:09d}.tsv"
-        if landed.exists():
-            raise FileExistsError(f"expected no file for message {first}, found `{landed}`")
+        """Land one file, durably and in one step, without overwriting another."""
+        target = self.directory / f"part-{first:09d}.tsv"
+        if target.exists():
+            raise FileExistsError(f"message {first} has already landed in `{target}`")
         self.directory.mkdir(parents=True, exist_ok=True)
-        hidden = landed.with_name(f".{landed.name}")
+        hidden = target.with_name(f".{target.name}")
         with hidden.open("wb") as file:
             file.writelines(map(to_line, batch))
             file.flush()
-            # Before the rename, because a crash between them must not leave a whole name on half
-            # a file.
+            # Before the rename, because a crash between them must not leave half a file under its
+            # final name.
             os.fsync(file.fileno())
-        hidden.rename(landed)
+        hidden.rename(target)
         _sync_directory(self.directory)
-        return landed
+        return target
 
 
 class KafkaWriter:
-    """Sends messages to a topic, keyed by sensor, each exactly once for the life of the writer."""
+    """A writer to a Kafka topic; each writer sends a message once, with the sensor as the key."""
 
     def __init__(
         self, bootstrap: str, topic: str, settings: Mapping[str, str | int] = MappingProxyType({})
     ) -> None:
-        from confluent_kafka import Producer  # landing in files needs no Kafka
+        from confluent_kafka import Producer  # landing files need no Kafka client
 
         self._topic = topic
         self._failures: list[str] = []
@@ -93,27 +93,27 @@ class KafkaWriter:
         )
 
     def write(self, messages: Iterable[Message]) -> int:
-        """Hands all messages over and returns how many; only `flush` says that they arrived."""
-        handed = 0
-        for handed, message in enumerate(messages, start=1):  # noqa: B007 - read after the loop
-            self._hand_over(message)
-        return handed
+        """Queue all messages and return how many; only `flush` makes sure that they arrived."""
+        queued = 0
+        for queued, message in enumerate(messages, start=1):  # noqa: B007 - read after the loop
+            self._queue(message)
+        return queued
 
     def flush(self, timeout_seconds: float = 30) -> None:
-        """Waits until Kafka has every message, or raises `NotDelivered`."""
+        """Wait until Kafka has every message; raise `NotDelivered` if it does not get them all."""
         waiting = self._producer.flush(timeout_seconds)
         if waiting or self._failures:
             reason = self._failures[0] if self._failures else f"no answer in {timeout_seconds} s"
             raise NotDelivered(
-                f"expected every message in `{self._topic}`, found {len(self._failures)} failed "
-                f"and {waiting} waiting: {reason}"
+                f"`{self._topic}` did not receive every message ({len(self._failures)} failed,"
+                f" {waiting} unanswered): {reason}"
             )
 
-    def _hand_over(self, message: Message) -> None:
+    def _queue(self, message: Message) -> None:
         while True:
             try:
                 self._producer.produce(
-                    self._topic, message.payload, message.key, on_delivery=self._answered
+                    self._topic, message.payload, message.key, on_delivery=self._note_delivery
                 )
             except BufferError:  # the local queue is full
                 self._producer.poll(0.1)
@@ -121,18 +121,18 @@ class KafkaWriter:
                 self._producer.poll(0)
                 return
 
-    def _answered(self, error: "KafkaError | None", _: "KafkaMessage") -> None:
+    def _note_delivery(self, error: "KafkaError | None", _: "KafkaMessage") -> None:
         if error is not None:
             self._failures.append(error.str())
 
 
 def to_line(message: Message) -> bytes:
-    """The line of a message in a landing file, with its line feed."""
+    """Return the line of a message in a landing file, with its line feed."""
     return base64.b64encode(message.key) + b"\t" + base64.b64encode(message.payload) + b"\n"
 
 
 def read_landed(directory: Path) -> Iterator[tuple[bytes, bytes]]:
-    """The key and payload of every message that has landed, in the order of sending."""
+    """Yield the key and payload of every message that has landed, in the order of sending."""
     for file in sorted(directory.glob("part-*.tsv")):
         for line in file.read_bytes().splitlines():
             key, payload = line.split(b"\t")
@@ -140,7 +140,7 @@ def read_landed(directory: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Makes the new name survive a loss of power."""
+    """Sync the directory, so that a new name survives a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -5,12 +5,12 @@
     tables/readings   -> sensor-merge-gold  -> tables/sensor_minutely, tables/sensor_latest,
                                                and both in PostgreSQL
 
-Four variables of the environment say where:
+Four environment variables configure it:
 
-    HOLDFAST_SENSORS_HOME       the folder with landing/, tables/ and checkpoints/; else ./sensors
-    HOLDFAST_SENSORS_KAFKA      bootstrap servers, to read the topic `sensors` and no files
-    HOLDFAST_SENSORS_POSTGRES   a connection for libpq, to serve the last two tables there too
-    HOLDFAST_SENSORS_ENCODING   json or avro; else json
+    HOLDFAST_SENSORS_HOME       the folder of landing/, tables/ and checkpoints/; default ./sensors
+    HOLDFAST_SENSORS_KAFKA      bootstrap servers, to read the topic `sensors` instead of files
+    HOLDFAST_SENSORS_POSTGRES   a libpq connection, to write the last two tables there too
+    HOLDFAST_SENSORS_ENCODING   json or avro; default json
 """
 
 import os
@@ -38,13 +38,14 @@ MERGE_GOLD = "sensor-merge-gold"
 JOBS = (RAW_INGEST, DESERIALIZE, MERGE_GOLD)
 MINUTELY, LATEST = "sensor_minutely", "sensor_latest"
 
-# Without one, each job looks for new data a hundred times a second, which costs most of a core.
+# Without a trigger interval, each job checks for new data a hundred times per second, which costs
+# most of a core.
 _TRIGGER = "1 second"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the sensors' messages come from, what they are, and where everything else goes."""
+    """Where the messages come from, how they are encoded, and where the tables go."""
 
     home: Path
     kafka: str | None = None
@@ -53,25 +54,25 @@ class Settings:
 
     @property
     def landing(self) -> Path:
-        """Where messages land as files."""
+        """Return the folder in which messages land as files."""
         return self.home / "landing"
 
     @property
     def checkpoints(self) -> Path:
-        """The checkpoint base."""
+        """Return the checkpoint base."""
         return self.home / "checkpoints"
 
     def table(self, name: str) -> Path:
-        """The folder of a Delta table."""
+        """Return the folder of a Delta table."""
         return self.home / "tables" / name
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """The settings that the environment says; raises OptionInvalid for an unknown encoding."""
+    """Return the settings in the environment; raise OptionInvalid for an unknown encoding."""
     encoding = environment.get(ENCODING, Encoding.JSON.value)
     if encoding not in set(Encoding):
         raise OptionInvalid(
-            f"expected `{ENCODING}` as {' or '.join(Encoding)}, found `{encoding}`",
+            f"`{ENCODING}` is `{encoding}`, but must be {' or '.join(Encoding)}",
             hint=f"unset {ENCODING}",
         )
     return Settings(
@@ -82,9 +83,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     )
 
 
-def sensors(settings: Settings) -> Pipeline:
-    """The three jobs of one home."""
-    # Two partitions of state, because the demo runs on a laptop and two cores.
+def make_pipeline(settings: Settings) -> Pipeline:
+    """Return the pipeline with its three jobs."""
+    # Two state partitions, because the demo runs on a laptop with two cores.
     pipeline = Pipeline(
         "sensors",
         checkpoints=str(settings.checkpoints),
@@ -156,11 +157,12 @@ def _declare_gold(settings: Settings) -> list[Output]:
 
 
 def _declare_source(settings: Settings) -> DeclaredSource:
-    # A bounded batch each, so that a backlog is worked off in steps that a crash may fall between.
+    # The size of a batch is limited, so that a backlog takes several batches and a kill can hit
+    # between them.
     if settings.kafka:
         return sources.kafka(settings.kafka, TOPIC, options={"maxOffsetsPerTrigger": "5000"})
     options = {"wholetext": "true", "maxFilesPerTrigger": "20"}
     return sources.files(str(settings.landing), format="text", options=options)
 
 
-pipeline = sensors(read_settings(os.environ))  # noqa: TID251  a module has no other way to be told
+pipeline = make_pipeline(read_settings(os.environ))  # noqa: TID251  a module has no parameters

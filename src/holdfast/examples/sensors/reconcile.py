@@ -1,16 +1,16 @@
-"""Reconciling: what was sent and every table -> what is lost and what is there twice.
+"""The messages that were sent and every table -> the rows that are lost or duplicated.
 
-Every stage is a comparison of two multisets, the rows that must be there and the rows that are:
+Each stage compares two multisets, the expected rows and the rows of a table:
 
     raw               payloads of all messages
     readings          every reading once, with all its fields
     quarantine        payloads of the garbage
-    sensor_latest     one row a sensor and metric, with all fields of its newest reading
-    sensor_minutely   one row a sensor, metric and minute, with its aggregates
+    sensor_latest     one row per sensor and metric, with all fields of its newest reading
+    sensor_minutely   one row per sensor, metric and minute, with its aggregates
 
-the last two in Delta and in PostgreSQL, where the pipeline serves them there. What is
-missing is lost, what is surplus is duplicated, and a row with a wrong field is both. The tables are
-read without Spark, and the truth comes from the simulator alone.
+The last two are compared in Delta and, if the pipeline writes there, in PostgreSQL. A missing row
+is lost, a surplus row is duplicated, and a row with a wrong field is both. The tables are read
+without Spark, and the expected rows come only from the simulator.
 """
 
 import math
@@ -34,13 +34,14 @@ TableRow = tuple[object, ...]
 
 _READING = ("sensor", "metric", "event_time", "value", "sequence")
 _MINUTE = ("sensor", "metric", "minute", "count", "min", "max", "mean")
-_SHOWN = 3
+_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of each table; `merged` is how many readings the minutes count together.
+    """The number of rows in each table.
 
+    `merged` is the number of readings that the minutes of the Delta table count together, and
     `served` is the same in PostgreSQL.
     """
 
@@ -55,9 +56,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """Rows of each stage, and over all stages what is lost, duplicated and, in words, different.
+    """The number of rows of each stage, and the lost and duplicated rows over all stages.
 
-    `device_duplicates` are the rows of raw that are neither in readings nor in quarantine.
+    `device_duplicates` counts the rows of raw that are neither in readings nor in quarantine.
+    `differences` describes some lost and surplus rows in words.
     """
 
     sent: int
@@ -75,13 +77,13 @@ class Reconciliation:
 
     @property
     def exact(self) -> bool:
-        """Whether every stage holds what it must, once."""
+        """Return whether every stage contains every expected row once, and no other."""
         return not self.lost and not self.duplicated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """What one stage must hold and holds."""
+    """The expected rows of a stage, and the rows of its table."""
 
     name: str
     expected: Counter[TableRow]
@@ -89,7 +91,7 @@ class _Stage:
 
 
 def count_rows(settings: Settings) -> Counts:
-    """Rows of each table, cheaply: from the log, and what is merged from one small column."""
+    """Count the rows of each table cheaply, from Delta's logs and one small column."""
     minutes = _read_table(settings.table(MINUTELY), ["count"])
     return Counts(
         raw=_count_table(settings.table("raw")),
@@ -105,16 +107,16 @@ def count_rows(settings: Settings) -> Counts:
 
 
 def has_caught_up(settings: Settings, truth: Truth) -> bool:
-    """Whether every table has as many rows as it must have, and the newest readings are in."""
-    found = count_rows(settings)
-    enough = (
-        found.raw >= truth.sent
-        and found.readings >= truth.readings
-        and found.quarantine >= truth.garbage
-        and found.merged >= truth.readings
-        and (settings.postgres is None or found.served >= truth.readings)
+    """Return whether every table has enough rows, and the newest readings."""
+    counts = count_rows(settings)
+    has_enough = (
+        counts.raw >= truth.sent
+        and counts.readings >= truth.readings
+        and counts.quarantine >= truth.garbage
+        and counts.merged >= truth.readings
+        and (settings.postgres is None or counts.served >= truth.readings)
     )
-    return enough and not any(
+    return has_enough and not any(
         stage.expected - stage.found
         for stage in _make_gold_stages(settings, truth)
         if "latest" in stage.name
@@ -122,7 +124,7 @@ def has_caught_up(settings: Settings, truth: Truth) -> bool:
 
 
 def compare(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reconciliation:
-    """Compare every stage with what was sent; `truth` is that of the same messages."""
+    """Compare every stage with the messages; `truth` must be computed from the same messages."""
     raw = _make_payload_stage("raw", settings, sent)
     garbage = _make_payload_stage(
         "quarantine", settings, (m for m in sent if m.kind is MessageKind.GARBAGE)
@@ -151,11 +153,11 @@ def compare(sent: Sequence[Message], truth: Truth, settings: Settings) -> Reconc
 
 
 def _make_payload_stage(name: str, settings: Settings, expected: Iterable[Message]) -> _Stage:
-    found = _read_table(settings.table(name), ["payload"])
+    payloads = _read_table(settings.table(name), ["payload"])
     return _Stage(
         name=name,
         expected=Counter((message.payload,) for message in expected),
-        found=Counter(_to_tuples(found)),
+        found=Counter(_to_tuples(payloads)),
     )
 
 
@@ -185,28 +187,28 @@ def _make_gold_stages(settings: Settings, truth: Truth) -> tuple[_Stage, ...]:
     )
 
 
-def _make_latest_stage(name: str, found: pa.Table, truth: Truth) -> _Stage:
+def _make_latest_stage(name: str, table: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
         name=name,
         expected=Counter(_to_row(reading) for reading in truth.latest.values()),
-        found=Counter(_to_tuples(found)),
+        found=Counter(_to_tuples(table)),
     )
 
 
-def _make_minutely_stage(name: str, found: pa.Table, truth: Truth) -> _Stage:
+def _make_minutely_stage(name: str, table: pa.Table, truth: Truth) -> _Stage:
     return _Stage(
         name=name,
         expected=Counter(
             (*key, m.count, m.min, m.max, m.mean) for key, m in truth.minutely.items()
         ),
-        found=Counter(_replace_mean(row, truth.minutely) for row in _to_tuples(found)),
+        found=Counter(_replace_mean(row, truth.minutely) for row in _to_tuples(table)),
     )
 
 
 def _replace_mean(
     row: TableRow, expected: Mapping[tuple[str, str, int], simulator.Minute]
 ) -> TableRow:
-    """The row with the expected mean where its own is as near as the order of adding allows."""
+    """Return the row with the expected mean, if its own differs only by the order of addition."""
     match row:
         case (str() as sensor, str() as metric, int() as minute, *others, float() as mean):
             exact = expected.get((sensor, metric, minute))
@@ -222,13 +224,13 @@ def _to_row(reading: Reading) -> TableRow:
 
 
 def _describe_differences(stage: _Stage) -> list[str]:
-    """The first few differences of a stage."""
+    """Describe the first few differences of a stage."""
     lost, surplus = stage.expected - stage.found, stage.found - stage.expected
     words = [(lost, "lost"), (surplus, "surplus")]
     return [
         f"{stage.name}: {what} {times} times: {row}"
         for differences, what in words
-        for row, times in list(differences.items())[:_SHOWN]
+        for row, times in list(differences.items())[:_MOST_SHOWN]
     ]
 
 
@@ -240,7 +242,7 @@ def _count_table(path: Path) -> int:
 
 
 def _read_table(path: Path, columns: Sequence[str]) -> pa.Table:
-    """The columns of a table, times as milliseconds since 1970; no rows if there is no table."""
+    """Return columns of a table, with times in milliseconds since 1970; empty without a table."""
     try:
         table = deltalake.DeltaTable(path).to_pyarrow_dataset(filesystem=_open_file_system(path))
     except TableNotFoundError:
@@ -251,15 +253,15 @@ def _read_table(path: Path, columns: Sequence[str]) -> pa.Table:
 def _open_file_system(path: Path) -> fs.SubTreeFileSystem:
     """Return pyarrow's own file system for a table's folder.
 
-    Without it, pyarrow reads through delta-rs' file system, which is Python code, and a thread
-    of pyarrow frees Python buffers. If the interpreter is ending at that moment, it ends the
+    Without it, pyarrow reads through the file system of delta-rs, which is Python code, and a
+    thread of pyarrow frees Python buffers. If the interpreter is ending at that moment, it ends the
     thread, and the process aborts: exit code 134 after the right answer.
     """
     return fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
 
 
 def _read_postgres_table(connection: str, table: str, columns: Sequence[str]) -> pa.Table:
-    """The same of a table in PostgreSQL."""
+    """Return columns of a table in PostgreSQL, like `_read_table`."""
     names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     select = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier("public", table))
     with psycopg.connect(connection) as server:
@@ -285,8 +287,8 @@ def _convert_times(table: pa.Table) -> pa.Table:
     return table
 
 
-def _sum_counts(counted: pa.Table) -> int:
-    return sum(counted["count"].to_pylist())
+def _sum_counts(table: pa.Table) -> int:
+    return sum(table["count"].to_pylist())
 
 
 def _to_tuples(table: pa.Table) -> Iterable[TableRow]:

@@ -1,4 +1,4 @@
-"""The demo's sensors: messages -> the wire, steadily, from a thread of their own."""
+"""The demo's sensors: a thread that sends messages steadily to files or to Kafka."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +10,16 @@ from holdfast.examples.sensors import landing, pipeline
 from holdfast.examples.sensors.pipeline import Settings
 from holdfast.examples.sensors.simulator import Encoding, Message
 
-A_SECOND = 400
-_AT_ONCE = 200
+MESSAGES_PER_SECOND = 400
+_MESSAGES_PER_SEND = 200
 _PARTITIONS = 4
 
 Send = Callable[[Sequence[Message], int], object]
-"""Sends messages, of which the first has this number, and returns when they have arrived."""
+"""Sends messages, given the number of the first, and returns when they have arrived."""
 
 
 class Sender(threading.Thread):
-    """Sends messages steadily from a thread of its own, never more of them than are allowed."""
+    """A thread that sends messages steadily, never more than `allowed`."""
 
     def __init__(self, send: Send, messages: Sequence[Message]) -> None:
         super().__init__(name="sensors", daemon=True)
@@ -31,10 +31,11 @@ class Sender(threading.Thread):
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        """Send until everything is sent or `stop` is called; keeps the error that ends it."""
+        """Send until every message is sent or `stop` is called; keep an error in `failure`."""
+        pause = _MESSAGES_PER_SEND / MESSAGES_PER_SECOND
         try:
-            while self.sent < len(self._messages) and not self._end.wait(_AT_ONCE / A_SECOND):
-                upto = min(self.sent + _AT_ONCE, self.allowed)
+            while self.sent < len(self._messages) and not self._end.wait(pause):
+                upto = min(self.sent + _MESSAGES_PER_SEND, self.allowed)
                 if upto > self.sent:
                     self._send(self._messages[self.sent : upto], self.sent)
                     self.sent = upto
@@ -42,14 +43,14 @@ class Sender(threading.Thread):
             self.failure = error
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending, and wait until the thread has ended."""
         self._end.set()
         self.join()
 
 
 @contextmanager
 def open_wire(home: Path, encoding: Encoding, *, kafka: bool) -> Iterator[tuple[Settings, Send]]:
-    """What the messages are sent over, and the settings of a pipeline that reads there."""
+    """Yield the settings of a pipeline that reads the messages, and a function that sends them."""
     settings = Settings(home=home, encoding=encoding)
     if not kafka:
         settings.landing.mkdir()
@@ -60,7 +61,7 @@ def open_wire(home: Path, encoding: Encoding, *, kafka: bool) -> Iterator[tuple[
 
     with Broker(home / "kafka") as broker:
         broker.create_topic(pipeline.TOPIC, _PARTITIONS)
-        # What fails is raised by `flush`; that the broker starts and stops is no news.
+        # `flush` raises every failure; that the broker starts and stops is not worth a message.
         silent = {"log_level": 0}
         topic = landing.KafkaWriter(broker.bootstrap_servers, pipeline.TOPIC, silent)
 

@@ -1,25 +1,25 @@
-"""The sensors: (seed, count) -> messages, and messages -> what must be found downstream.
+"""The sensors: (seed, count) -> messages, and messages -> what every table must contain.
 
 Sensors send late, send twice and sometimes send garbage, but the same seed always sends the same
 bytes, and a shorter run is a prefix of a longer one. So a sender that was killed after message K
-goes on at K, and every stage can be reconciled with `truth` after any number of crashes.
+can continue at K, and every table can be compared with `compute_truth` after any number of crashes.
 
-    tick        0     1     2     3     4     5      a reading is taken every tick, STEP_MS apart
+    tick        0     1     2     3     4     5      one reading per tick, STEP_MS apart
     on time     r0    r1          r3          r5     sent when taken
-    late                    r2 -------> r2           held back, at most MAX_LATENESS_MS
+    late                    r2 -------> r2           delayed by at most MAX_LATENESS_MS
     duplicate   r0 -------> r0                       the same payload again, after the first one
-    garbage                             #4           a reading that was spoilt on its way
+    garbage                             #4           a reading that was damaged on its way
 
 A payload is one reading, as JSON (UTF-8, no spaces, fields in this order) or as Avro binary
 (`AVRO_SCHEMA`, no header, no fingerprint):
 
     {"sensor":"sensor-0007","metric":"humidity","event_time":1767225600000,"value":4.5,"sequence":3}
 
-It is valid when it is a JSON object or an Avro record with a non-empty string `sensor`, a `metric`
-of `METRICS`, an integer `event_time` between `EARLIEST_MS` and `LATEST_MS`, a finite number `value`
-and an integer `sequence` of at least 0. Garbage breaks this rule for a strict decoder and for a
-lenient one: bytes that are not UTF-8 are in the metric, where replacing them does not help, and a
-cut Avro record is a prefix of a prefix-free code, which never decodes.
+A payload is valid if it is a JSON object or an Avro record with a non-empty string `sensor`, a
+`metric` from `METRICS`, an integer `event_time` between `EARLIEST_MS` and `LATEST_MS`, a finite
+number `value` and an integer `sequence` of at least 0. Garbage is invalid for a strict decoder and
+for a lenient one: bytes that are not UTF-8 are in the metric, where replacing them does not help,
+and a truncated Avro record is a prefix of a prefix-free code, which never decodes.
 """
 
 import heapq
@@ -64,14 +64,14 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 class Encoding(StrEnum):
-    """How a reading becomes a payload."""
+    """The encoding of a payload."""
 
     JSON = "json"
     AVRO = "avro"
 
 
 class MessageKind(StrEnum):
-    """What a message is to the pipeline: new, known or for the quarantine."""
+    """The kind of a message: a new reading, a repeated one, or garbage for the quarantine."""
 
     READING = "reading"
     DUPLICATE = "duplicate"
@@ -79,7 +79,7 @@ class MessageKind(StrEnum):
 
 
 class Defect(StrEnum):
-    """What is wrong with a garbage payload; `FIELD_MISSING` and `VALUE_AS_TEXT` only in JSON."""
+    """The defect of a garbage payload; `FIELD_MISSING` and `VALUE_AS_TEXT` occur only in JSON."""
 
     TRUNCATED = "truncated"
     NOT_UTF8 = "not_utf8"
@@ -93,7 +93,7 @@ class Defect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One measurement; of two with one sensor and metric, the higher sequence is strictly later."""
+    """One measurement; per sensor and metric, a higher sequence is strictly later."""
 
     sensor: str
     metric: str
@@ -104,7 +104,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What is sent: the sensor's id as the key, and the bytes of a reading or of garbage."""
+    """A message: the sensor's id as the key, and the bytes of a reading or of garbage."""
 
     key: bytes
     payload: bytes
@@ -114,7 +114,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """The distinct readings of one sensor and metric in one minute of event time."""
+    """Aggregates of the distinct readings of a sensor and metric in a minute of event time."""
 
     count: int
     min: float
@@ -124,7 +124,10 @@ class Minute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What was sent, and so what each stage must hold: sent = readings + duplicates + garbage."""
+    """What was sent, and so what each table must contain.
+
+    It is always true that sent = readings + duplicates + garbage.
+    """
 
     sent: int
     readings: int
@@ -138,16 +141,18 @@ class Truth:
 def generate_messages(
     seed: int, count: int, *, sensors: int = 20, encoding: Encoding = Encoding.JSON
 ) -> Iterator[Message]:
-    """The first `count` messages of a seed: the same arguments always give the same bytes."""
+    """Return the first `count` messages of a seed; the same arguments give the same bytes."""
     if count < 0 or sensors < 1:
-        raise ValueError(f"expected `count` >= 0 and `sensors` >= 1, found {count} and {sensors}")
-    # A seed of text, because the integers 1 and -1 seed the same numbers.
+        raise ValueError(
+            f"`count` is {count} and `sensors` is {sensors}, but must be at least 0 and 1"
+        )
+    # The seed is a text, because the integers 1 and -1 seed the same numbers.
     rng = Random(f"sensors {seed}")  # noqa: S311 - simulated data, not a secret
     return islice(_order_messages(_take_readings(sensors, rng), encoding, rng), count)
 
 
 def compute_truth(sent: Iterable[Message]) -> Truth:
-    """What these messages contain; a reading counts once, however often it was sent."""
+    """Return what these messages contain; a reading that was sent twice counts once."""
     total = 0
     defects: Counter[Defect] = Counter()
     distinct: dict[tuple[str, str, int], Reading] = {}
@@ -171,7 +176,7 @@ def compute_truth(sent: Iterable[Message]) -> Truth:
 
 
 def encode(reading: Reading, encoding: Encoding) -> bytes:
-    """The payload of a reading."""
+    """Return the payload of a reading."""
     match encoding:
         case Encoding.JSON:
             return _to_json(_to_fields(reading))
@@ -183,7 +188,7 @@ def encode(reading: Reading, encoding: Encoding) -> bytes:
 
 
 def _take_readings(sensors: int, rng: Random) -> Iterator[Reading]:
-    """Readings in the order in which they are taken, one a tick, without end."""
+    """Yield readings in the order in which they are taken, one per tick, without end."""
     names = tuple(f"sensor-{number:04d}" for number in range(sensors))
     sequences: Counter[tuple[str, str]] = Counter()
     for event_time in count_from(START_MS, STEP_MS):
@@ -200,15 +205,15 @@ def _take_readings(sensors: int, rng: Random) -> Iterator[Reading]:
 
 
 def _order_messages(taken: Iterable[Reading], encoding: Encoding, rng: Random) -> Iterator[Message]:
-    """Messages in the order in which they are sent."""
+    """Yield messages in the order in which they are sent."""
     bound, repeat = MAX_LATENESS_MS // STEP_MS, MAX_REPEAT_MS // STEP_MS
-    held: list[tuple[int, int, Message]] = []  # (tick to send at, tie-breaker, message)
+    delayed: list[tuple[int, int, Message]] = []  # (tick to send at, tie-breaker, message)
     ties = count_from()
     for tick, reading in enumerate(taken):
         key = reading.sensor.encode()
         if rng.random() < GARBAGE_SHARE:
             defect = _pick(_DEFECTS[encoding], rng)
-            payload = _SPOILT[defect](reading, encoding, rng)
+            payload = _DAMAGE[defect](reading, encoding, rng)
             yield Message(key=key, payload=payload, kind=MessageKind.GARBAGE, content=defect)
         else:
             payload = encode(reading, encoding)
@@ -216,25 +221,25 @@ def _order_messages(taken: Iterable[Reading], encoding: Encoding, rng: Random) -
             # One tick less than the bound, so that a late reading can still be sent again.
             delay = _pick_delay(bound - 1, rng) if rng.random() < LATE_SHARE else 0
             if delay:
-                heapq.heappush(held, (tick + delay, next(ties), message))
+                heapq.heappush(delayed, (tick + delay, next(ties), message))
             else:
                 yield message
             if rng.random() < DUPLICATE_SHARE:
                 again = tick + delay + _pick_delay(min(bound - delay, repeat), rng)
                 duplicate = replace(message, kind=MessageKind.DUPLICATE)
-                heapq.heappush(held, (again, next(ties), duplicate))
+                heapq.heappush(delayed, (again, next(ties), duplicate))
         # After this tick's own message, so that a delay of one tick is already out of order.
-        while held and held[0][0] <= tick:
-            yield heapq.heappop(held)[2]
+        while delayed and delayed[0][0] <= tick:
+            yield heapq.heappop(delayed)[2]
 
 
-# Of `Random`, only `random()` is promised to give the same numbers in every version of Python.
+# Python promises the same numbers in every version only for `Random.random()`.
 def _pick(options: Sequence[T], rng: Random) -> T:
     return options[int(rng.random() * len(options))]
 
 
 def _pick_delay(longest: int, rng: Random) -> int:
-    """From 1 to `longest` ticks: mostly short, so that short runs see them end."""
+    """Return a delay of 1 to `longest` ticks, mostly short, so that it ends within short runs."""
     return 1 + int(rng.random() ** 3 * longest)
 
 
@@ -247,7 +252,7 @@ def _to_json(fields: Mapping[str, str | float]) -> bytes:
 
 
 def _encode_long(number: int) -> bytes:
-    """A natural number: doubled (zigzag), seven bits a byte, lowest first, 128 means more."""
+    """Encode a natural number: doubled (zigzag), 7 bits per byte, lowest first, 128 means more."""
     rest, encoded = number << 1, bytearray()
     while rest >> 7:
         encoded.append(rest & 127 | 128)
@@ -262,9 +267,9 @@ def _drop_field(reading: Reading, _: Encoding, rng: Random) -> bytes:
     return _to_json(fields)
 
 
-# Each keeps the event time, or else the sensor, metric and sequence, so that no two payloads are
-# equal but empty ones. In both encodings, at least nine bytes follow the event time.
-_SPOILT: Mapping[Defect, Callable[[Reading, Encoding, Random], bytes]] = {
+# Each function keeps the event time, or else the sensor, metric and sequence, so that only empty
+# payloads are equal. In both encodings, at least nine bytes follow the event time.
+_DAMAGE: Mapping[Defect, Callable[[Reading, Encoding, Random], bytes]] = {
     Defect.TRUNCATED: lambda r, how, rng: encode(r, how)[: -_pick(range(1, 10), rng)],
     Defect.NOT_UTF8: lambda r, how, _: encode(r, how).replace(r.metric[-3:].encode(), b"\xff" * 3),
     Defect.FIELD_MISSING: _drop_field,
@@ -280,7 +285,7 @@ _SPOILT: Mapping[Defect, Callable[[Reading, Encoding, Random], bytes]] = {
     ),
     Defect.EMPTY: lambda *_: b"",
 }
-# The bytes of an Avro record carry neither names nor types.
+# The bytes of an Avro record contain neither names nor types.
 _JSON_ONLY = (Defect.FIELD_MISSING, Defect.VALUE_AS_TEXT)
 _DEFECTS: Mapping[Encoding, Sequence[Defect]] = {
     Encoding.JSON: tuple(Defect),
@@ -294,6 +299,10 @@ def _aggregate_minutes(distinct: Iterable[Reading]) -> dict[tuple[str, str, int]
         minute = reading.event_time - reading.event_time % MINUTE_MS
         values[reading.sensor, reading.metric, minute].append(reading.value)
     return {
-        key: Minute(count=len(of), min=min(of), max=max(of), mean=math.fsum(of) / len(of))
-        for key, of in values.items()
+        key: Minute(count=len(group), min=min(group), max=max(group), mean=_compute_mean(group))
+        for key, group in values.items()
     }
+
+
+def _compute_mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

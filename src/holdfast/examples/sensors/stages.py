@@ -1,16 +1,16 @@
 """What the sensor jobs do with their rows: plain DataFrame functions, for streams and for batches.
 
-    wire -> raw          `from_files`, `from_kafka`   bytes as they came, and where they came from
-    raw  -> typed        `typed`                      readings, or the reason why it is none
-    typed -> distinct    `distinct`                   without what the devices sent twice
-                         `readings`, `quarantine`     the two outputs of that
-    readings -> minutes  `by_minute`                  one row a sensor, metric and minute
-                         `minutely`, `latest`         the two outputs of that
+    wire -> raw          `parse_files`, `parse_kafka`            the bytes and their origin
+    raw -> typed         `decode_readings`                       a reading, or a reason per row
+    typed -> distinct    `drop_duplicates`                       each reading once
+                         `select_readings`, `select_quarantine`  the two outputs
+    readings -> minutes  `aggregate_minutes`                     a row per sensor, metric and minute
+                         `select_minutes`, `select_latest`       the two outputs
 
 The raw schema is `key binary, payload binary, origin string, position bigint, received_at
-timestamp`. Origin and position name one message for ever: a file and the line in it, or a topic's
-partition and the offset in it. A batch that runs again gives the same rows again, because nothing
-here asks a clock or a random number.
+timestamp`. Origin and position identify a message: a file and a line number, or a topic partition
+and an offset. A batch that runs again produces the same rows, because no function here uses a clock
+or a random number.
 """
 
 import math
@@ -29,7 +29,7 @@ from holdfast.examples.sensors.simulator import (
 )
 
 WATERMARK = "30 minutes"
-"""Six times as long as the simulated sensors are ever late, so that no reading is too late."""
+"""Six times the greatest delay of the simulated sensors, so that no reading is too late."""
 
 _READING = "sensor string, metric string, event_time bigint, value double, sequence bigint"
 _FIELDS = ("sensor", "metric", "event_time", "value", "sequence")
@@ -39,7 +39,7 @@ _CAME_FROM = ("origin", "position", "received_at")
 
 
 class Reason(StrEnum):
-    """Why a payload is in the quarantine: the first of these that is true of it."""
+    """The reason why a payload is in the quarantine: the first of these that applies."""
 
     PAYLOAD_EMPTY = "PAYLOAD_EMPTY"
     PAYLOAD_NOT_UTF8 = "PAYLOAD_NOT_UTF8"
@@ -52,10 +52,10 @@ class Reason(StrEnum):
 
 
 def parse_files(files: DataFrame) -> DataFrame:
-    """Raw rows of landing files that were read whole, one a row.
+    """Return raw rows of landing files, given one row per whole file.
 
-    Whole, because only then a line has a number, and only with it two equal lines are told apart.
-    A line that is not of a landing file becomes a payload as it stands, so that it is quarantined.
+    A line has a number only if its file is read whole, and only the number distinguishes two equal
+    lines. A line of any other file becomes a payload unchanged, and so ends up in the quarantine.
     """
     lines = files.select(
         F.posexplode(F.split(F.regexp_replace("value", "\n$", ""), "\n")).alias("position", "line"),
@@ -72,7 +72,7 @@ def parse_files(files: DataFrame) -> DataFrame:
 
 
 def parse_kafka(records: DataFrame) -> DataFrame:
-    """Raw rows of Spark's Kafka source."""
+    """Return raw rows of Spark's Kafka source."""
     return records.select(
         "key",
         F.col("value").alias("payload"),
@@ -83,22 +83,22 @@ def parse_kafka(records: DataFrame) -> DataFrame:
 
 
 def decode_readings(raw: DataFrame, encoding: Encoding) -> DataFrame:
-    """Every raw row with either a reading or a `reason` why it is none.
+    """Return every raw row with either a reading or the `reason` why it is invalid.
 
-    What is wrong has no event time at all, or one in the year 2199 would move the watermark there.
+    An invalid row gets no event time: one in the year 2199 would move the watermark there.
     """
     decoded = raw.withColumn("decoded", _decode_payload(encoding))
-    judged = decoded.withColumn("reason", _find_reason(encoding))
+    checked = decoded.withColumn("reason", _find_reason(encoding))
     reading = {name: F.when(F.col("reason").isNull(), F.col(f"decoded.{name}")) for name in _FIELDS}
     reading["event_time"] = F.timestamp_millis(reading["event_time"])
-    return judged.withColumns(reading).drop("decoded")
+    return checked.withColumns(reading).drop("decoded")
 
 
 def drop_duplicates(typed: DataFrame) -> DataFrame:
-    """The typed rows of a stream, each reading once; of what is wrong, every single row.
+    """Return the typed rows of a stream with each reading once, and every invalid row.
 
-    A row without an event time is never too late for Spark and does not move the watermark. Its
-    coordinates are its identity, so that two empty payloads are two rows of the quarantine.
+    For Spark, a row without an event time is never too late and does not move the watermark. Origin
+    and position identify an invalid row, so that two empty payloads stay two rows.
     """
     wrong_at = F.when(F.col("reason").isNotNull(), F.struct("origin", "position"))
     return (
@@ -110,17 +110,17 @@ def drop_duplicates(typed: DataFrame) -> DataFrame:
 
 
 def select_readings(rows: DataFrame) -> DataFrame:
-    """The readings among typed rows."""
+    """Return the readings among typed rows."""
     return rows.where(F.col("reason").isNull()).select(*_FIELDS, *_CAME_FROM)
 
 
 def select_quarantine(rows: DataFrame) -> DataFrame:
-    """What is wrong among typed rows: why, the bytes as they came, and where they came from."""
+    """Return the invalid rows: the reason, the original bytes, and where they came from."""
     return rows.where(F.col("reason").isNotNull()).select("reason", "key", "payload", *_CAME_FROM)
 
 
 def aggregate_minutes(readings: DataFrame) -> DataFrame:
-    """One row a sensor, metric and minute: its aggregates, and the newest reading in it."""
+    """Return one row per sensor, metric and minute: its aggregates and its newest reading."""
     grouped = readings.withWatermark("event_time", WATERMARK).groupBy(
         "sensor", "metric", F.window("event_time", "1 minute")
     )
@@ -129,7 +129,7 @@ def aggregate_minutes(readings: DataFrame) -> DataFrame:
         F.min("value").alias("min"),
         F.max("value").alias("max"),
         F.avg("value").alias("mean"),
-        # Column by column, because Spark must sort to aggregate a struct, and need not for numbers.
+        # Column by column, because Spark sorts to aggregate a struct, but not for numbers.
         F.max("event_time").alias("event_time"),
         F.max_by("value", "event_time").alias("value"),
         F.max_by("sequence", "event_time").alias("sequence"),
@@ -139,12 +139,12 @@ def aggregate_minutes(readings: DataFrame) -> DataFrame:
 
 
 def select_minutes(minutes: DataFrame) -> DataFrame:
-    """The aggregates of the minutes that a batch has changed, each once."""
+    """Return the aggregates of the minutes that a batch changed, each once."""
     return minutes.select("sensor", "metric", "minute", *_AGGREGATES)
 
 
 def select_latest(minutes: DataFrame) -> DataFrame:
-    """The newest reading of each of these minutes: several a sensor and metric."""
+    """Return the newest reading of each minute: several rows per sensor and metric."""
     return minutes.select("sensor", "metric", *_NEWEST)
 
 
@@ -175,10 +175,10 @@ def _find_reason(encoding: Encoding) -> Column:
         Reason.VALUE_NOT_FINITE: F.abs(field["value"]) < F.lit(math.inf),  # NaN is the greatest
         Reason.SEQUENCE_MISSING: field["sequence"] >= 0,
     }
-    # A condition on a missing field is neither true nor false, which is as good as false here.
+    # A condition on a missing field is null, which counts as false here.
     return F.coalesce(
         *(
-            F.when(~F.coalesce(holds, F.lit(False)), F.lit(reason.value))  # noqa: FBT003
-            for reason, holds in required.items()
+            F.when(~F.coalesce(condition, F.lit(False)), F.lit(reason.value))  # noqa: FBT003
+            for reason, condition in required.items()
         )
     )
