@@ -116,6 +116,13 @@ def refuse_sink_behind(
             found = f"a sink without any batch of the job, and batches up to {done} committed"
         case WrittenBatch(taken_back=True):
             found = f"a table that was restored or replaced after batch {last.batch} was written"
+            if done is None or last.batch > done:
+                # Accepting the gap writes it: the table may have lost its rows.
+                return SinkBehind(
+                    f"expected output `{output}` of job `{job}` to hold what its checkpoint counts"
+                    f" as done, found {found}. Spark runs batch {last.batch} again",
+                    hint=advice.pending(last.batch),
+                )
         case WrittenBatch(batch=batch) if done is not None and batch < done:
             found = f"batch {batch} as the sink's last, and batches up to {done} committed"
         case _:
