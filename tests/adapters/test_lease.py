@@ -114,6 +114,43 @@ def test_a_second_driver_is_told_who_has_it_and_since_when(store: Store) -> None
     assert store.names(FOLDER) == ("000000000004.json",)
 
 
+def test_waiting_as_long_as_the_hint_says_frees_the_lease(store: Store) -> None:
+    put(store, 4, heartbeat_ms=clock.now_ms() + 500, ttl_ms=1_000)  # a clock a little ahead
+    with pytest.raises(LeaseHeld, match="heard of 0 s ago") as refused:
+        acquire(store)
+    found = re.search(r"free in (\d+) s", refused.value.hint)
+    assert found is not None
+    time.sleep(int(found[1]))
+    assert acquire(store).epoch == 5
+
+
+def test_a_heartbeat_from_the_future_holds_no_lease_for_good(store: Store) -> None:
+    tomorrow = clock.now_ms() + 86_400_000
+    put(store, 4, since_ms=tomorrow, heartbeat_ms=tomorrow, ttl_ms=600)
+    assert acquire(store).epoch == 5
+
+
+def test_a_driver_whose_clock_is_ahead_keeps_its_lease_while_it_lives(store: Store) -> None:
+    tomorrow, done = clock.now_ms() + 86_400_000, threading.Event()
+    put(store, 4, since_ms=tomorrow, heartbeat_ms=tomorrow, ttl_ms=2_000)
+
+    def beat() -> None:
+        number = 0
+        while not done.wait(0.1):
+            number += 1
+            put(store, 4, since_ms=tomorrow, heartbeat_ms=tomorrow + number, ttl_ms=2_000)
+
+    live = threading.Thread(target=beat)
+    live.start()
+    try:
+        with pytest.raises(LeaseHeld, match=r"Its clock is 86[34]\d\d s ahead"):
+            acquire(store)
+    finally:
+        done.set()
+        live.join()
+    assert acquire(store).epoch == 5  # as the hint says: stop that driver, then start again
+
+
 def test_this_process_itself_is_refused_a_second_one(store: Store) -> None:
     acquire(store)
     with pytest.raises(LeaseHeld, match=f"this process .process {os.getpid()} ") as refused:

@@ -96,7 +96,7 @@ def test_the_history_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
         driver.write(number, ("a", number, "x"))
     assert desk.query("SELECT batch FROM holdfast_ledger_history ORDER BY 1") == [(3,), (4,), (5,)]
     assert driver.write(3, ("a", 3, "x")) is Decision.SKIP
-    with pytest.raises(BatchUnverifiable, match="keeps the last 3 batches"):
+    with pytest.raises(BatchUnverifiable, match="keeps only the last 3 batches"):
         driver.write(2, ("a", 2, "x"))
 
 

@@ -52,6 +52,10 @@ _STATE_AGAIN = f"{_REMEDIES}::test_the_last_batch_writes_its_state_again"
 AS_IT_WAS = "the state from before"
 FOLLOWED = {
     "to start from scratch, delete": _BEGIN,
+    "delete the rows of batch": (
+        "tests/adapters/test_postgres_sessions.py"
+        "::test_a_batch_that_is_pending_when_a_replaced_table_is_accepted_is_written"
+    ),
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,

@@ -221,7 +221,7 @@ class Hanging(JdbcSink):
 def test_a_driver_that_hangs_in_its_transaction_is_ended(
     server: Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 1)
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._FENCE_SECONDS", 1)
     old = opened(append(server), Hanging)
     old.prepare(LIFE, two(spark, 0).schema, spark)
     HANGS.clear()
@@ -295,9 +295,9 @@ def test_a_session_of_another_role_that_this_one_may_not_end_is_no_error(
 def test_a_session_that_holds_the_ledger_is_named(
     server: Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 1)
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._FENCE_SECONDS", 1)
     monkeypatch.setattr("holdfast.sinks.jdbc.sink._ATTEMPTS", 1)
-    monkeypatch.setattr("holdfast.sinks.jdbc.connection._LOCK_SECONDS", 1)
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 1)
     sink = opened(append(server))
     sink.prepare(LIFE, two(spark, 0).schema, spark)
     who = "CONNECTION_ID()" if server.is_mariadb else "pg_backend_pid()"
@@ -377,7 +377,7 @@ class Frozen(JdbcSink):
 def test_a_task_that_hangs_does_not_hold_the_batch_up_for_ever(
     server: Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.sinks.jdbc.connection._LOCK_SECONDS", 2)
+    monkeypatch.setattr("holdfast.sinks.jdbc.sink._LOCK_SECONDS", 2)
     sink = opened(append(server), Frozen)
     sink.prepare(LIFE, two(spark, 0).schema, spark)
     begun = time.monotonic()

@@ -74,6 +74,29 @@ def by_id(desk: Desk) -> dict[object, dict[str, object]]:
     return {row["id"]: row for row in found}
 
 
+def test_instants_inside_other_values_are_those_of_the_rows(
+    desk: Desk, spark: SparkSession
+) -> None:
+    """Before 1883 the clocks of New York had an offset with seconds."""
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    try:
+        spark.conf.set(zone, "America/New_York")
+        rows = spark.sql(
+            "SELECT t AS plain, named_struct('t', t) AS s, map('t', t) AS m,"
+            " array(named_struct('t', t)) AS a, CAST(CAST(t AS VARIANT) AS VARIANT) AS v"
+            " FROM (SELECT timestamp_micros(-5000000000000000) AS t)"
+        )
+        assert written(started(desk, rows), 0, rows) is Decision.WRITE
+    finally:
+        spark.conf.set(zone, str(before))
+    found = desk.query(
+        "SELECT DISTINCT t::timestamptz = plain FROM rows,"
+        " unnest(ARRAY[s->>'t', m->>'t', a->0->>'t', v#>>'{}']) AS t"
+    )
+    assert found == [(True,)]
+
+
 def test_every_type_comes_back_as_it_was(desk: Desk, spark: SparkSession, by: str) -> None:
     assert by
     rows = spark.sql(TYPED)

@@ -351,7 +351,10 @@ def until_idle(live: StreamingQuery, following: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: Place) -> None:
+@pytest.mark.parametrize("accepted", [(), ("SINK_BEHIND",)], ids=["", "accepted at the start"])
+def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(
+    place: Place, accepted: tuple[str, ...]
+) -> None:
     failed: list[int] = []
 
     def failing(rows: DataFrame, batch: int) -> None:
@@ -366,7 +369,25 @@ def test_a_table_that_is_deleted_before_a_query_starts_again_is_refused(place: P
         if first == 0:
             place.run(declared)
     with pytest.raises(SinkBehind, match="no batch of this job"):
-        place.run(declared)
+        place.run(declared, *accepted)
+
+
+def test_a_gap_that_was_accepted_stays_accepted_until_a_batch_is_committed(place: Place) -> None:
+    failed: list[int] = []
+
+    def failing(rows: DataFrame, batch: int) -> None:
+        if batch == 1 and not failed:
+            failed.append(rows.count())
+            raise OSError(batch)
+
+    declared = place.pipeline(sinks.foreach_batch(failing), place.append())
+    place.land("a.json", 0, 10)
+    place.run(declared)
+    shutil.rmtree(place.home / "table")
+    place.land("b.json", 10, 10)
+    place.run(declared, "SINK_BEHIND")
+    assert failed == [10]
+    assert place.ids() == list(range(10, 20))
 
 
 def test_a_skipped_batch_of_a_stateful_query_moves_its_state(place: Place) -> None:

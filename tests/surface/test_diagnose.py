@@ -49,10 +49,10 @@ def test_the_whole_report(tmp_path: Path) -> None:
         ),
         "            → restore `offsets/3` from a copy of the checkpoint",
         (
-            "            → if you have no copy of the checkpoint, restore every table that the query"
-            " writes to its state after batch 2 (in a database, together with the job's rows in"
-            " `holdfast_ledger`); then remove `commits/3` with its hidden `.crc`: batch 2 then"
-            " counts as the last batch done, and Spark reads again what came after it"
+            "            → if you have no copy of the checkpoint, restore every table that the"
+            " query writes to its state after batch 2 (in a database, together with the job's"
+            " rows in `holdfast_ledger`); then remove `commits/3` with its hidden `.crc`: batch 2"
+            " then counts as the last batch done, and Spark reads again what came after it"
         ),
     ]
 

@@ -116,6 +116,13 @@ def refuse_sink_behind(
             reason = f"has no batch of this job, but batches up to {done} are committed"
         case WrittenBatch(taken_back=True):
             reason = f"was restored or replaced after batch {last.batch} was written"
+            if done is None or last.batch > done:
+                # Accepting the gap writes the batch: the table may have lost its rows.
+                return SinkBehind(
+                    f"output `{output}` of job `{job}` {reason}, and Spark runs batch {last.batch}"
+                    " again",
+                    hint=advice.pending(last.batch),
+                )
         case WrittenBatch(batch=batch) if done is not None and batch < done:
             reason = f"ends at batch {batch}, but batches up to {done} are committed"
         case _:

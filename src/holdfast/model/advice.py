@@ -17,6 +17,15 @@ BEHIND = (
 )
 
 
+def pending(batch: int) -> str:
+    """Return how to go on with a table that was restored while a batch was pending."""
+    return (
+        f"delete the rows of batch {batch} from the table, if it has them, and put back those of"
+        f" earlier batches that are missing; then start once with `--accept SINK_BEHIND`, which"
+        f" writes batch {batch} again"
+    )
+
+
 def start_over(job: str, location: str) -> str:
     """Return how a job starts from scratch; a table's ledger is in the same database."""
     forget = f"DELETE FROM holdfast_ledger WHERE job = '{job}'"  # noqa: S608  a job has a plain name

@@ -191,6 +191,7 @@ class Once:
         keeper.keep(admitted.lease)
         try:
             _require_same_query(base, admitted, rows.sparkSession)
+            admitted = admission.require_sinks_complete(base, admitted, claim.accepted, again=False)
             admitted = admission.catch_up(admitted, keeper, options.accepted, again=False)
             stream.prepare(admitted.outputs, admitted.life, rows)
             record.begin(admitted)

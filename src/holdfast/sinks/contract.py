@@ -31,6 +31,7 @@ from holdfast.errors import (
     DriverFenced,
     SinkBehind,
     SinkContended,
+    SinkRefused,
     SinkUnavailable,
 )
 from holdfast.model import advice, ends
@@ -181,11 +182,21 @@ def contended(path: str) -> SinkContended:
     )
 
 
-def blocked(table: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
-    """The error of a driver that waits for a lock on the ledger that another session keeps."""
+def blocked(table: str, said: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
+    """The error of a driver that waits for a lock that another session keeps."""
     who = "; ".join(holders) or "a session that this role may not see"
     return SinkUnavailable(
-        f"cannot lock the ledger of `{table}`: another session holds it: {who}", hint=cure
+        f"cannot lock `{table}` or its ledger: {said}. Another session holds it: {who}", hint=cure
+    )
+
+
+def unfit_offsets(batch: Batch, said: str) -> SinkRefused:
+    """Return the error of offsets that the ledger's database cannot keep as JSON."""
+    return SinkRefused(
+        f"cannot note the offsets of batch {batch.id} of job `{batch.life.job}` in the ledger:"
+        f" {said}",
+        hint="rename the file, topic or path with a NUL character that the source reads; nothing of"
+        " the batch was written",
     )
 
 

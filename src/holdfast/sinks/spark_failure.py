@@ -76,6 +76,7 @@ _SINK = (
     "DELTA_UNSUPPORTED_FEATURES_FOR_READ",
     "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+    "INVALID_UTF8_STRING",
 )
 LASTING = frozenset((*_CODE, *_CHECKPOINT, *_SOURCE, *_SINK))
 """Conditions, or main parts of them, that come back at every start from the same checkpoint."""

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.diagnose import locations as rules
-from holdfast.errors import SinkBehind
+from holdfast.errors import SinkBehind, SinkUnavailable
 from holdfast.model.batch import LastWritten, NothingWritten, Writer, WrittenBatch
 from holdfast.model.definition import Declaration, Job
 from holdfast.model.evidence import Evidence
@@ -42,6 +42,8 @@ class AdmittedJob:
     outputs: tuple[stream.OpenOutput, ...]
     evidence: Evidence | None
     """What was in the checkpoint before the start; None where there was none."""
+    gaps: Mapping[OutputName, BatchId | None] = field(default_factory=dict)
+    """The last batch of each sink that lacks batches, and was accepted so at this start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,16 +185,32 @@ def _find_next_batch(done: BatchId | None) -> BatchId:
 
 
 def require_sinks_complete(
-    base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]
-) -> None:
-    """Raise if a sink has lost batches by now: before it is prepared, which would hide that.
+    base: locations.Base, mine: AdmittedJob, accepted: frozenset[str], *, again: bool
+) -> AdmittedJob:
+    """Return the job with the gaps that were accepted; raise if a sink has lost other batches.
 
-    Between admission and the start of a query others may run for hours, and between two starts of
-    it within a run there is a pause. And some ledgers cannot be read before Spark runs.
+    Asked before a sink is prepared, which would hide that. Between admission and the start of a
+    query others may run for hours, and between two starts of it within a run there is a pause. And
+    some ledgers cannot be read before Spark runs. `again`: the query was started before in this
+    run. What was accepted then counts as long as nothing was committed and nothing else is missing.
     """
     ledgers = _read_ledgers(mine.outputs)
-    _require_complete(base, mine.job, ledgers, accepted)
+    _require_read(mine.job, ledgers)
+    done = locations.find_last_committed(base.store, mine.job.name)
+    if again and mine.life.gap_before != _find_next_batch(done):
+        mine = replace(mine, life=replace(mine.life, gap_before=None), gaps={})
+    gaps: dict[OutputName, BatchId | None] = {}
+    for name, last in ledgers.items():
+        refusal = rules.refuse_sink_behind(mine.job.name, name, last, done)
+        if refusal is None:
+            continue
+        batch = last.batch if isinstance(last, WrittenBatch) else None
+        same = name in mine.gaps and mine.gaps[name] == batch
+        if not (same if again else refusal.code in accepted):
+            raise refusal
+        gaps[name] = batch
     _require_continuous(base, mine.life, ledgers)
+    return replace(mine, gaps=gaps)
 
 
 def _require_continuous(
@@ -221,9 +239,9 @@ def catch_up(
     by `Keeper.raise_epoch`. `again`: this driver has prepared the sinks before, and may find its
     own epoch there; otherwise an equal epoch is that of an older driver, which may still live.
     """
-    highest = _require_same_location(
-        mine.job, mine.life.location, {}, _read_ledgers(mine.outputs), accepted
-    )
+    ledgers = _read_ledgers(mine.outputs)
+    _require_read(mine.job, ledgers)
+    highest = _require_same_location(mine.job, mine.life.location, {}, ledgers, accepted)
     if highest < mine.life.epoch or (again and highest == mine.life.epoch):
         return mine
     raised = keeper.raise_epoch(mine.job.name, above=highest)
@@ -232,6 +250,17 @@ def catch_up(
 
 def _read_ledgers(outputs: tuple[stream.OpenOutput, ...]) -> dict[OutputName, LastWritten]:
     return {o.output.name: o.ledgered.last_written() for o in outputs if o.ledgered is not None}
+
+
+def _require_read(job: Job, ledgers: Mapping[OutputName, LastWritten]) -> None:
+    """Raise if a ledger was not read although Spark runs: its sink may have lost anything."""
+    for name, last in ledgers.items():
+        if isinstance(last, Unknown):
+            raise SinkUnavailable(
+                f"cannot start job `{job.name}`: the ledger of output `{name}` was not read:"
+                f" {last.reason}",
+                hint="start again, in the process that runs the Spark session",
+            )
 
 
 def _require_complete(

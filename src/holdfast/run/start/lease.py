@@ -7,7 +7,9 @@ Every driver takes the next epoch by creating a file that must not exist yet:
 Creating is the only step that needs to be atomic, and every storage can do it: of two drivers
 that want epoch 8, one gets it. A driver only ever rewrites the file of its own epoch, with its
 heartbeat, so that there is nothing to compare and swap. Who has the highest epoch has the lease,
-until the heartbeat is too old, the lease is released, or its process is known to be dead.
+until the heartbeat is too old, the lease is released, or its process is known to be dead. A
+heartbeat that is far in the future comes from a clock that is ahead: it counts only if it changes
+while it is watched.
 
 Every acquisition has a token of its own. By it a driver recognises a lease that it created by a
 put whose answer was lost, and a process recognises a lease that it took and no longer keeps.
@@ -19,6 +21,7 @@ check the epoch in the same atomic step as the write.
 import contextlib
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,6 +37,7 @@ from holdfast.storage import Missing, Store, exclusive
 TTL_MS = 30_000
 _BEATS_A_TTL = 3
 _KEPT = 5
+_WATCH_SECONDS = 1.0
 _MOST = 1 << 23  # what a Delta ledger has room for
 
 # Tokens of the leases that this process has: acquired, and neither released nor lost.
@@ -119,13 +123,13 @@ def _make_fenced_error(job: JobName) -> DriverFenced:
 
 
 def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
-    data = store.read(f"{_format_folder(job)}/{epoch:012d}.json")
-    lease = Unreadable(reason="gone") if isinstance(data, Missing) else lease_format.decode(data)
-    if isinstance(lease, Unreadable) or lease.is_expired(clock.now_ms()):
+    lease = _read(store, job, epoch)
+    if lease is None or lease.is_expired(clock.now_ms()):
         return
     if processes.is_dead(lease.holder) or _is_forgotten(lease):
         return
-    age = (clock.now_ms() - lease.since_ms) // 1000
+    now = clock.now_ms()
+    age = (now - lease.since_ms) // 1000
     if lease.token in _own:
         raise LeaseHeld(
             f"expected no live driver of job `{job}`, found that this process (process"
@@ -134,13 +138,44 @@ def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
             hint="stop the query that this process runs for the job, then start again; no need to"
             " wait",
         )
+    if lease.heartbeat_ms - now > lease.ttl_ms:
+        _refuse_if_beating(store, lease, ahead=(lease.heartbeat_ms - now) // 1000)
+        return
+    left = (lease.heartbeat_ms + lease.ttl_ms - now) // 1000 + 1
     raise LeaseHeld(
         f"expected no live driver of job `{job}`, found process {lease.holder.pid} on host"
         f" `{lease.holder.host}`, which has held the lease for {age} s (epoch {epoch}) and was"
-        f" last heard of {(clock.now_ms() - lease.heartbeat_ms) // 1000} s ago",
-        hint=f"stop that driver, or wait: {lease.ttl_ms // 1000} s without a heartbeat free the"
-        " lease",
+        f" last heard of {max(0, now - lease.heartbeat_ms) // 1000} s ago",
+        hint=f"stop that driver, or wait: without another heartbeat the lease is free in {left} s",
     )
+
+
+def _refuse_if_beating(store: Store, lease: Lease, *, ahead: int) -> None:
+    """Watch a lease whose heartbeat is in the future; raise if its driver is alive.
+
+    The clock of its host is ahead of ours, or one of both was set. Its time says nothing, but a
+    driver that lives writes a heartbeat.
+    """
+    ends = time.monotonic() + lease.ttl_ms / 1000
+    while time.monotonic() < ends:
+        time.sleep(min(_WATCH_SECONDS, lease.ttl_ms / 1000 / _BEATS_A_TTL))
+        found = _read(store, lease.job, lease.epoch)
+        if found is None or found.released:
+            return
+        if found.heartbeat_ms != lease.heartbeat_ms:
+            raise LeaseHeld(
+                f"expected no live driver of job `{lease.job}`, found process {lease.holder.pid} on"
+                f" host `{lease.holder.host}`, which holds the lease (epoch {lease.epoch}) and was"
+                f" heard of just now. Its clock is {ahead} s ahead of the one here",
+                hint="stop that driver, then start again; and set the clocks of both hosts",
+            )
+
+
+def _read(store: Store, job: JobName, epoch: Epoch) -> Lease | None:
+    """Return the lease of an epoch; None where it is gone or cannot be read."""
+    data = store.read(f"{_format_folder(job)}/{epoch:012d}.json")
+    found = None if isinstance(data, Missing) else lease_format.decode(data)
+    return None if isinstance(found, Unreadable) else found
 
 
 def _is_forgotten(lease: Lease) -> bool:

@@ -170,11 +170,11 @@ class Running:
         result = stream.build_result(runner.job, session)
         plan = fingerprint.try_taking(lambda: fingerprint.take_from_job(runner.job, result))
         self._judge(runner, plan)
-        accepted = self._options.accepted
-        admission.require_sinks_complete(self._base, runner.admitted, accepted)
-        runner.admitted = admission.catch_up(
-            runner.admitted, self._keeper, accepted, again=runner.writer is not None
+        accepted, again = self._options.accepted, runner.writer is not None
+        complete = admission.require_sinks_complete(
+            self._base, runner.admitted, accepted, again=again
         )
+        runner.admitted = admission.catch_up(complete, self._keeper, accepted, again=again)
         stream.prepare(runner.admitted.outputs, runner.life, result)
         return PreparedQuery(result=result, plan=plan)
 

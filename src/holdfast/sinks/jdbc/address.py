@@ -49,7 +49,12 @@ class Address:
         The driver's class goes by name: Java finds none by itself among `spark.jars`.
         """
         driver = _DRIVERS.get(self.kind)
-        found = {**({"driver": driver} if driver else {}), **dict(self.options)}
+        found = {
+            **({"driver": driver} if driver else {}),
+            # Of several hosts: a standby's ledger may be older than the table's.
+            **({"targetServerType": "primary"} if self.kind == "postgresql" else {}),
+            **dict(self.options),
+        }
         if self.user is not None:
             found["user"] = self.user
         if self.password is not None:

@@ -15,47 +15,54 @@ from holdfast.errors import HoldfastError, SinkRefused, SinkUnavailable
 from holdfast.sinks.jdbc.address import Address
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Value = str | int | None
 
-_LOCK_SECONDS = 30
-_LOCKED_STATES = ("55P03", "57014")
-_LOCKED_CODES = (1205, 1969, 3024)
+# A lock that was not got within the limit of the session: `lock_timeout`, MariaDB's limits.
+_LOCKED_STATE, _LOCKED_CODE = "55P03", 1205
 # Also what passes in the server: no room, no memory, a lock, a stop, a standby that is read-only.
 _AWAY = ("08", "25006", "40", "53", "55", "57", "58", "70100", "HY000", "HYT", "XX")
+# Values that the table does not take: out of range, against a constraint, beyond a limit.
+_UNFIT = ("22", "23", "54")
 # No such table: PostgreSQL's states (the schema may be missing too), MariaDB's number.
 _MISSING_STATES = ("42P01", "3F000")
 _MISSING_CODE = 1146
+_UNFIT_JSON = "22P05"
 _AWAY_CLASSES = ("Transient", "Timeout", "Connection")
 
 
 class Connection:
     """One connection; statements commit one by one except inside `transaction`."""
 
-    def __init__(self, spark: "SparkSession", address: Address) -> None:
-        self._address = address
+    def __init__(self, spark: "SparkSession | SparkContext", address: Address) -> None:
         jvm = spark._jvm  # noqa: SLF001  the only way to Spark's classes
         assert jvm is not None  # noqa: S101  a session that runs has one
         settings = jvm.java.util.HashMap()
         for key, value in address.settings().items():
             settings.put(key, value)
         scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(settings)
-        with self.explained("the database"):
+        try:
             options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
                 address.for_spark, "holdfast_ledger", scala
             )
             dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(address.for_spark)
             self._java: JavaObject = dialect.createConnectionFactory(options).apply(-1)
+        except Py4JJavaError as error:
+            said = str(error.java_exception)
+            if "No suitable driver" not in said and "ClassNotFound" not in said:
+                raise
+            raise SinkRefused(
+                f"expected a JDBC driver for `{address.url}`, found: {describe(error)}",
+                hint="put its jar into `spark.jars`, and its class into the sink's options as"
+                " `driver`",
+            ) from None
 
-    def execute(
-        self, text: str, *values: str | int, locks: bool = False
-    ) -> list[tuple[Value, ...]]:
+    def execute(self, text: str, *values: str | int) -> list[tuple[Value, ...]]:
         """Run a statement with its values bound, and give its rows if it has some."""
         statement = self._java.prepareStatement(text)
         try:
-            if locks:
-                statement.setQueryTimeout(_LOCK_SECONDS)
             for index, value in enumerate(values, start=1):
                 _bind(statement, index, value)
             return _rows(statement.getResultSet()) if statement.execute() else []
@@ -121,34 +128,6 @@ class Connection:
             if not isinstance(error, Py4JError):
                 raise
 
-    @contextlib.contextmanager
-    def explained(self, table: str) -> Iterator[None]:
-        """Turn what the database says into holdfast's errors."""
-        try:
-            yield
-        except HoldfastError:
-            raise
-        except Py4JJavaError as error:
-            raise self._explained(table, error) from None  # the cause may hold the login
-
-    def _explained(self, table: str, error: Py4JJavaError) -> HoldfastError:
-        reason = said(error)
-        if "No suitable driver" in reason or "ClassNotFound" in str(error.java_exception):
-            return SinkRefused(
-                f"expected a JDBC driver for `{self._address.url}`, found: {reason}",
-                hint="put its jar into `spark.jars`, and its class into the sink's options as"
-                " `driver`",
-            )
-        if _is_away(error) or is_locked(error):
-            return SinkUnavailable(
-                f"expected to use `{table}` at `{self._address.url}`, found: {reason}",
-                hint="check that the server runs and takes connections; the batch runs again",
-            )
-        return SinkRefused(
-            f"expected to use `{table}` at `{self._address.url}`, found: {reason}",
-            hint="check the login, its rights and the table; nothing of the batch was written",
-        )
-
     def close(self) -> None:
         """End the connection."""
         with contextlib.suppress(Py4JError):
@@ -162,27 +141,50 @@ class Connection:
             return False
 
 
-def said(error: Py4JJavaError) -> str:
-    """The first line of what the database says, or Spark if it was Spark."""
-    java = error.java_exception
-    while java.getCause() is not None and "SQL" not in java.getClass().getName():
-        java = java.getCause()
+@contextlib.contextmanager
+def explained(address: Address, table: str) -> Iterator[None]:
+    """Turn what the database says into holdfast's errors; what Spark says stays Spark's."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        found = _explain(address, table, error)
+        if found is None:
+            raise
+        raise found from None  # the cause may hold the login
+
+
+def _explain(address: Address, table: str, error: Py4JJavaError) -> HoldfastError | None:
+    java = _find_sql_exception(error)
+    if java is None:
+        return None
+    state, reason = str(java.getSQLState() or ""), describe(error)
+    if state.startswith(_UNFIT):
+        return SinkRefused(
+            f"expected rows that fit `{table}`, found: {reason}",
+            hint="mend or drop the value in the job's function; nothing of the batch was written",
+        )
+    message = f"expected to use `{table}` at `{address.url}`, found: {reason}"
+    if state.startswith("08") or any(part in java.getClass().getName() for part in _AWAY_CLASSES):
+        return SinkUnavailable(
+            message, hint="check that the server runs and takes connections; the batch runs again"
+        )
+    if state.startswith(_AWAY):
+        return SinkUnavailable(message, hint="see what the server says; the batch runs again")
+    return SinkRefused(
+        message, hint="check the login, its rights and the table; nothing of the batch was written"
+    )
+
+
+def describe(error: Py4JJavaError) -> str:
+    """Return the first line of what the database says, or Spark if it was Spark."""
+    java = _find_sql_exception(error) or error.java_exception
     text = str(java.getMessage() or java.getClass().getSimpleName()).strip()
     return text.splitlines()[0] if text else "no reason given"
 
 
-def _is_away(error: Py4JJavaError) -> bool:
-    """Whether the server, not the statement, is what failed; by the SQL state, then the class."""
-    java = _sql_exception(error)
-    if java is None:
-        return False
-    state, name = str(java.getSQLState() or ""), str(java.getClass().getName())
-    return state.startswith(_AWAY) or any(part in name for part in _AWAY_CLASSES)
-
-
 def _is_missing(error: Py4JJavaError) -> bool:
     """Whether the database says that there is no such table, and not that it refuses to tell."""
-    java = _sql_exception(error)
+    java = _find_sql_exception(error)
     if java is None:
         return False
     return str(java.getSQLState()) in _MISSING_STATES or int(java.getErrorCode()) == _MISSING_CODE
@@ -190,17 +192,29 @@ def _is_missing(error: Py4JJavaError) -> bool:
 
 def is_locked(error: Py4JJavaError) -> bool:
     """Whether a statement gave up waiting for a lock that another session holds."""
-    java = _sql_exception(error)
+    java = _find_sql_exception(error)
     if java is None:
         return False
-    return str(java.getSQLState()) in _LOCKED_STATES or int(java.getErrorCode()) in _LOCKED_CODES
+    return str(java.getSQLState()) == _LOCKED_STATE or int(java.getErrorCode()) == _LOCKED_CODE
 
 
-def _sql_exception(error: Py4JJavaError) -> JavaObject | None:
+def is_unfit_json(error: Py4JJavaError) -> bool:
+    """Whether PostgreSQL refused a character in a JSON text."""
+    java = _find_sql_exception(error)
+    return java is not None and str(java.getSQLState()) == _UNFIT_JSON
+
+
+def _find_sql_exception(error: Py4JJavaError) -> JavaObject | None:
+    """Return the database's own exception, if one is among the causes."""
     java = error.java_exception
-    while java is not None and "SQL" not in str(java.getClass().getName()):
+    while java is not None:
+        kind = java.getClass()
+        while kind is not None:
+            if kind.getName() == "java.sql.SQLException":
+                return java
+            kind = kind.getSuperclass()
         java = java.getCause()
-    return java
+    return None
 
 
 def _bind(statement: JavaObject, index: int, value: str | int) -> None:

@@ -4,10 +4,12 @@
     MariaDB       its upsert fires on any unique index and would overwrite another key's row:
                   rows are updated by key, then those whose key is missing are inserted
 
-A session of the driver is set so that the server can change no value without an error, and so that
-a driver that hangs in its transaction loses it. It carries the ledger's key and the driver's epoch,
-by which a later driver finds it and ends it: as the application's name in PostgreSQL, as a user
-lock in MariaDB.
+A session of the driver is set so that the server can change no value without an error, so that a
+driver that hangs in its transaction loses it, and so that no other limit of the server ends a
+batch. A transaction sets all of it again, with the isolation level that the statements rely on: a
+client may have connected again, and a pooler may have given it a different session. The session
+carries the ledger's key and the driver's epoch, by which a later driver finds it and ends it: as
+the application's name in PostgreSQL, as a user lock in MariaDB.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from holdfast.sinks.jdbc.columns import Column, Found, Types
 from holdfast.sinks.jdbc.connection import Connection, Value
 
 IDLE_SECONDS = 60
+LOCK_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,14 @@ class Dialect(Protocol):
         """Set up a new session; `tag` is what a later driver finds it by."""
         ...
 
+    def begin(self, connection: Connection, tag: str, lock_seconds: int) -> str:
+        """First in a transaction: set the session up, and return which one it is."""
+        ...
+
+    def identify(self, connection: Connection) -> str:
+        """Return which session of which server this is."""
+        ...
+
     def look(self, connection: Connection, place: Place) -> list[Found]:
         """Return the columns of a table."""
         ...
@@ -107,6 +118,10 @@ class Dialect(Protocol):
         """Return the expression of a staged column in the type of the table's."""
         ...
 
+    def unread(self, column: Column) -> str:
+        """Return the condition under which a staged date or time is none of the table's type."""
+        ...
+
     def upsert(self, rows: Upsert) -> Sequence[str]:
         """Return the statements of an upsert."""
         ...
@@ -115,16 +130,20 @@ class Dialect(Protocol):
         """Return the query for how many rows an upsert neither took nor had reason to leave out."""
         ...
 
-    def limit_locks(self, connection: Connection, seconds: int | None) -> None:
-        """Wait for a lock, on rows or tables, no longer than this; None is the session's own."""
+    def limit_locks(self, connection: Connection, seconds: int, *, local: bool = True) -> None:
+        """Wait for a lock, on rows or tables, no longer than this; `local` to the transaction."""
+        ...
+
+    def drop(self, connection: Connection, table: str) -> None:
+        """Drop a staging table, unless another session uses it for more than a moment."""
         ...
 
     def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
         """End the sessions of older drivers, which hang in their transactions."""
         ...
 
-    def name_holders(self, connection: Connection, ledger: str) -> list[str]:
-        """Return the sessions that may hold the ledger's row."""
+    def name_holders(self, connection: Connection, table: str) -> list[str]:
+        """Return the sessions that may hold a table, or rows of it."""
         ...
 
 
@@ -153,13 +172,16 @@ def newer(rows: Upsert, given: str, there: str, by_bytes: str) -> str:
     return f"{there}.{rows.newest} IS NULL OR {mine} > {its}"
 
 
-def absent(rows: Upsert, accounted: str) -> str:
-    """Return the query for how many staged rows have no row `t` that accounts for them."""
+def absent(rows: Upsert, accounted: str, latest: str = "") -> str:
+    """Return the query for how many staged rows have no row `t` that accounts for them.
+
+    `latest` makes the database look at what was committed last.
+    """
     typed = ", ".join(f"{v} AS {c}" for v, c in zip(rows.values, rows.columns, strict=True))
     same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
     return (
         f"SELECT COUNT(*) FROM (SELECT {typed} FROM {rows.staging}) AS s WHERE NOT EXISTS"
-        f" (SELECT 1 FROM {rows.table} AS t WHERE {same} AND ({accounted}))"
+        f" (SELECT 1 FROM {rows.table} AS t WHERE {same} AND ({accounted}){latest})"
     )
 
 

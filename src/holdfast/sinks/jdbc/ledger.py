@@ -26,6 +26,7 @@ from holdfast.model.batch import (
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
+from holdfast.sinks.jdbc import connection as connections
 from holdfast.sinks.jdbc.connection import Connection, Value
 from holdfast.sinks.jdbc.dialect import Words
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
+_NO_DIGEST = Unknown(reason="the ledger has no digest of the batch")
 _NO_ROW = NothingWritten(
     epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
 )
@@ -66,7 +68,7 @@ class Ledger:
 
     def last_written(self, connection: Connection, *, there: bool) -> LastWritten:
         """What the sink holds for the job; `there` says whether its table is."""
-        found = connection.columns(self._ledger) is not None
+        found = self.exists(connection)
         rows = connection.execute(self._look(lock=False), *self._key) if found else []
         if not rows or not int(rows[0][0] or 0):
             return _NO_ROW
@@ -77,20 +79,22 @@ class Ledger:
         return WrittenBatch(
             epoch=Epoch(int(epoch or 0)),
             batch=BatchId(int(batch)),
-            digest=Digest(str(digest)),
+            digest=_NO_DIGEST if digest is None else Digest(str(digest)),
             location=str(location),
             taken_back=table not in ("", self._table),
             offsets=_parse(ranges),
         )
 
+    def exists(self, connection: Connection) -> bool:
+        """Whether there is a ledger; not inside a transaction, which PostgreSQL would end."""
+        return connection.columns(self._ledger) is not None
+
     def forget(self, connection: Connection, life: Writer, *, again: bool) -> None:
-        """Where the table is missing, before it is made: the new one holds no batch of the old.
+        """Inside a transaction, before a table is made again: it holds no batch of the old one.
 
         An older driver that comes late must not forget what a newer one has written since, nor make
         a table for it: raises DriverFenced. The same driver may start its query more than once.
         """
-        if connection.columns(self._ledger) is None:
-            return
         rows = connection.execute(self._look(lock=False), *self._key)
         if rows:
             _require_newest(rows[0], life, again=again)
@@ -101,26 +105,44 @@ class Ledger:
         connection.execute(f"UPDATE {self._ledger} SET {nothing} {older}", *self._key, life.epoch)
 
     def fence(self, connection: Connection, life: Writer, *, again: bool) -> None:
-        """Put this driver's epoch, so that no other one can write any more.
+        """Inside a transaction: put this driver's epoch, so that no other one can write any more.
 
         `again`: this driver has put it before.
         """
-        if not connection.execute(self._look(lock=False), *self._key):
-            self._begin(connection)
-        with connection.transaction():
-            row = connection.execute(self._look(lock=True), *self._key, locks=True)[0]
-            _require_newest(row, life, again=again)
-            q = self._dialect.quoted
-            connection.execute(
-                f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ?,"
-                f" {q('tables')} = ? {self._ours}",
-                *(life.epoch, life.location, self._table),
-                *self._key,
-            )
+        row = connection.execute(self._look(lock=True), *self._key)[0]
+        _require_newest(row, life, again=again)
+        self._put_back(connection, life, row)
+        q = self._dialect.quoted
+        connection.execute(
+            f"UPDATE {self._ledger} SET {q('epoch')} = ?, {q('location')} = ?,"
+            f" {q('tables')} = ? {self._ours}",
+            *(life.epoch, life.location, self._table),
+            *self._key,
+        )
+
+    def _put_back(self, connection: Connection, life: Writer, row: Sequence[Value]) -> None:
+        """Where a different table was accepted: forget the batches that Spark runs again.
+
+        Nobody knows whether the table has their rows. Skipped, they would be lost for good.
+        """
+        pending, batch = life.gap_before, row[2]
+        if pending is None or batch is None or row[4] in ("", self._table) or int(batch) < pending:
+            return
+        q = self._dialect.quoted
+        kept = f"FROM {self._history} {self._ours} AND {q('batch')} = ?"
+        noted = ("digest", "offsets", "rows")
+        changes = ", ".join(f"{q(n)} = (SELECT {q(n)} {kept})" for n in noted)
+        before = (*self._key, pending - 1)
+        connection.execute(
+            f"UPDATE {self._ledger} SET {q('batch')} = NULLIF(?, -1), {changes} {self._ours}",
+            *(pending - 1, *before, *before, *before, *self._key),
+        )
+        later = f"DELETE FROM {self._history} {self._ours} AND {q('batch')} > ?"
+        connection.execute(later, *before)
 
     def standing(self, connection: Connection, *, lock: bool) -> SinkPosition:
         """Where the sink stands; with `lock`, it stays so until the transaction ends."""
-        rows = connection.execute(self._look(lock=lock), *self._key, locks=lock)
+        rows = connection.execute(self._look(lock=lock), *self._key)
         if not rows:
             return SinkPosition(epoch=Epoch(0), batch=None)
         epoch, _, batch, _, _, ranges = rows[0]
@@ -139,7 +161,7 @@ class Ledger:
             batch,
         )
         if not rows:
-            return Unknown(reason=f"the ledger keeps the last {KEPT} batches, and it is none")
+            return Unknown(reason=f"the ledger keeps only the last {KEPT} batches")
         return Digest(str(rows[0][0]))
 
     def record(self, connection: Connection, batch: Batch, rows: int) -> None:
@@ -153,12 +175,17 @@ class Ledger:
         )
         names = ("job", "generation", "output", "batch", "epoch", "digest", "offsets", "rows")
         listed = ", ".join(q(name) for name in (*names, "written_at"))
-        connection.execute(
-            f"INSERT INTO {self._history} ({listed})"
-            f" VALUES (?, ?, ?, ?, ?, ?, {value}, ?, CURRENT_TIMESTAMP)",
-            *self._key,
-            *(batch.id, batch.life.epoch, batch.digest, offsets, rows),
-        )
+        try:
+            connection.execute(
+                f"INSERT INTO {self._history} ({listed})"
+                f" VALUES (?, ?, ?, ?, ?, ?, {value}, ?, CURRENT_TIMESTAMP)",
+                *self._key,
+                *(batch.id, batch.life.epoch, batch.digest, offsets, rows),
+            )
+        except Py4JJavaError as error:
+            if not connections.is_unfit_json(error):
+                raise
+            raise contract.unfit_offsets(batch, connections.describe(error)) from None
         connection.execute(
             f"UPDATE {self._ledger} SET {q('batch')} = ?, {q('digest')} = ?,"
             f" {q('offsets')} = {value}, {q('rows')} = ?, {q('written_at')} = CURRENT_TIMESTAMP"
@@ -167,7 +194,10 @@ class Ledger:
             *self._key,
         )
 
-    def _begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection) -> None:
+        """Make the job's row where it is missing."""
+        if connection.execute(self._look(lock=False), *self._key):
+            return
         q = self._dialect.quoted
         names = ", ".join(
             q(n) for n in ("job", "generation", "output", "epoch", "location", "tables")

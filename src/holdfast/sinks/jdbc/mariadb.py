@@ -24,7 +24,8 @@ _ITS_TABLE = (
     " AND BINARY TABLE_NAME = IF(@@lower_case_table_names = 1, LOWER(?), ?)"
 )
 # User locks are the server's: without the database, jobs of one name would end one another.
-_TAG = "SHA2(CONCAT(DATABASE(), '/', ?), 224)"
+_TAG = "SHA2(CONCAT(COALESCE(DATABASE(), ''), '/', ?), 224)"
+_IDLE_SECONDS = 28_800  # of a connection between two batches
 _EXACT = ("utf8mb4_nopad_bin", "binary")
 _TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 
@@ -100,18 +101,46 @@ class MariaDb:
                 f"expected a MariaDB server, found version `{version}`, which is not tested",
                 hint="write to PostgreSQL or MariaDB, or to a Delta table",
             )
+        self._set_up(connection, tag)
+
+    def _set_up(self, connection: Connection, tag: str) -> None:
+        connection.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute(
             f"SET SESSION sql_mode = '{_STRICT}', time_zone = '+00:00', unique_checks = 1,"
-            f" foreign_key_checks = 1, sql_safe_updates = 0,"
-            f" idle_transaction_timeout = {dialect.IDLE_SECONDS}"
+            " foreign_key_checks = 1, sql_safe_updates = 0, max_statement_time = 0,"
+            f" idle_transaction_timeout = {dialect.IDLE_SECONDS}, wait_timeout = {_IDLE_SECONDS}"
         )
+        self.limit_locks(connection, dialect.LOCK_SECONDS)
+        mine = f"IF(IS_USED_LOCK({_TAG}) = CONNECTION_ID(), 1, GET_LOCK({_TAG}, 0))"
         for number in range(_MARKS):  # an earlier session of this driver may still have its mark
-            if connection.execute(f"SELECT GET_LOCK({_TAG}, 0)", f"{tag}/{number}") == [(1,)]:
+            mark = f"{tag}/{number}"
+            if connection.execute(f"SELECT {mine}", mark, mark) == [(1,)]:
                 return
         raise SinkUnavailable(
             f"cannot mark the session as `{tag}`: {_MARKS} sessions of this driver have its marks",
             hint="end the sessions that an earlier failure left; the batch runs again",
         )
+
+    def begin(self, connection: Connection, tag: str, lock_seconds: int) -> str:
+        """First in a transaction: set the session up, and return which one it is.
+
+        REPEATABLE READ: between the two statements of an upsert nobody may add a key. Which session
+        it is comes first: a client that connects again in between is found at the end.
+        """
+        session = self.identify(connection)
+        if int(connection.execute("SELECT @@autocommit")[0][0] or 0):
+            raise SinkUnavailable(
+                "cannot begin a transaction: the client connected again while it began",
+                hint="let the batch run again; nothing of it was written",
+            )
+        self._set_up(connection, tag)
+        self.limit_locks(connection, lock_seconds)
+        return session
+
+    def identify(self, connection: Connection) -> str:
+        """Return which session of which server this is."""
+        session = "CONCAT_WS('/', CONNECTION_ID(), @@hostname, @@port, @@server_id)"
+        return str(connection.execute(f"SELECT {session}")[0][0])
 
     def look(self, connection: Connection, place: Place) -> list[Found]:
         """Return the columns of a table."""
@@ -143,7 +172,7 @@ class MariaDb:
 
     def hold(self, connection: Connection, place: Place) -> None:
         """Inside a transaction: take the table's metadata lock, which keeps ALTER and DROP out."""
-        connection.execute(f"SELECT 1 FROM {self._quoted(place)} LIMIT 0", locks=True)
+        connection.execute(f"SELECT 1 FROM {self._quoted(place)} LIMIT 0")
 
     def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
@@ -238,6 +267,10 @@ class MariaDb:
             case _:
                 return name
 
+    def unread(self, column: Column) -> str:
+        """Return the condition under which a staged date or time is none of the table's type."""
+        return f"{self.move(column)} IS NULL"
+
     def upsert(self, rows: Upsert) -> Sequence[str]:
         """Return the statements of an upsert: by the keys, and by no other unique index."""
         names = ", ".join(rows.columns)
@@ -259,17 +292,28 @@ class MariaDb:
         MariaDB does not show who wrote a row. But no trigger of it can keep a row out and say
         nothing: what has to be there is the key, and a version that is as new.
         """
+        latest = self.words.latest
         if rows.newest is None:
-            return dialect.absent(rows, "1")
+            return dialect.absent(rows, "1", latest)
         newer = dialect.newer(rows, "s", "t", _BY_BYTES)
-        return dialect.absent(rows, f"s.{rows.newest} IS NULL OR ({newer}) IS NOT TRUE")
+        stays = f"s.{rows.newest} IS NULL OR ({newer}) IS NOT TRUE"
+        return dialect.absent(rows, stays, latest)
 
-    def limit_locks(self, connection: Connection, seconds: int | None) -> None:
-        """Wait for a lock, on rows or tables, no longer than this; None is the session's own."""
-        limit = "DEFAULT" if seconds is None else str(seconds)
+    def limit_locks(
+        self,
+        connection: Connection,
+        seconds: int,
+        *,
+        local: bool = True,  # noqa: ARG002  the next transaction sets its own
+    ) -> None:
+        """Wait for a lock, on rows or tables, no longer than this."""
         connection.execute(
-            f"SET SESSION innodb_lock_wait_timeout = {limit}, lock_wait_timeout = {limit}"
+            f"SET SESSION innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}"
         )
+
+    def drop(self, connection: Connection, table: str) -> None:
+        """Drop a staging table, unless another session uses it for more than a moment."""
+        connection.execute(f"DROP TABLE IF EXISTS {table} WAIT 1")
 
     def end_older(self, connection: Connection, prefix: str, oldest: Epoch, below: Epoch) -> None:
         """End the sessions of older drivers, which hang in their transactions."""
@@ -285,14 +329,14 @@ class MariaDb:
     def name_holders(
         self,
         connection: Connection,
-        ledger: str,  # noqa: ARG002  MariaDB does not say which table
+        table: str,  # noqa: ARG002  MariaDB does not say which table
     ) -> list[str]:
         """Return the sessions with an open transaction, or all where we may not know."""
         shown = (
             "CONCAT(p.ID, ' (user ', p.USER, ' from ', p.HOST, ', ', LOWER(p.COMMAND), ' for ',"
             " p.TIME, ' s)') FROM information_schema.PROCESSLIST AS p"
         )
-        others = "p.ID <> CONNECTION_ID() AND p.DB = DATABASE()"
+        others = "p.ID <> CONNECTION_ID() AND (DATABASE() IS NULL OR p.DB = DATABASE())"
         try:
             rows = connection.execute(
                 f"SELECT {shown} JOIN information_schema.INNODB_TRX AS t"

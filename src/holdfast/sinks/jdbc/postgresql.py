@@ -78,14 +78,38 @@ class PostgreSql:
 
     def enter(self, connection: Connection, tag: str) -> None:
         """Set up a new session."""
+        self._set_up(connection, tag, dialect.LOCK_SECONDS, local="false")
+
+    def _set_up(self, connection: Connection, tag: str, lock_seconds: int, *, local: str) -> None:
+        """Set what values, limits and take-overs depend on; older servers lack two limits."""
         connection.execute(
-            "SELECT set_config('application_name', ?, false),"
-            " set_config('idle_in_transaction_session_timeout', ?, false),"
-            " set_config('TimeZone', 'UTC', false), set_config('row_security', 'off', false),"
+            f"SELECT set_config('application_name', ?, {local}),"
+            f" set_config('idle_in_transaction_session_timeout', ?, {local}),"
+            f" set_config('lock_timeout', ?, {local}), set_config('TimeZone', 'UTC', {local}),"
+            f" set_config('row_security', 'off', {local}),"
+            f" set_config('statement_timeout', '0', {local}),"
+            " CASE WHEN current_setting('idle_session_timeout', true) IS NOT NULL"
+            f" THEN set_config('idle_session_timeout', '0', {local}) END,"
+            " CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL"
+            f" THEN set_config('transaction_timeout', '0', {local}) END,"
             " CASE current_setting('synchronous_commit') WHEN 'off'"
-            " THEN set_config('synchronous_commit', 'on', false) END",
-            *(tag, str(dialect.IDLE_SECONDS * 1000)),
+            f" THEN set_config('synchronous_commit', 'on', {local}) END",
+            *(tag, f"{dialect.IDLE_SECONDS}s", f"{lock_seconds}s"),
         )
+
+    def begin(self, connection: Connection, tag: str, lock_seconds: int) -> str:
+        """First in a transaction: set the session up, and return which one it is.
+
+        READ COMMITTED: each statement sees what was committed before it, late tasks too.
+        """
+        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self._set_up(connection, tag, lock_seconds, local="true")
+        return self.identify(connection)
+
+    def identify(self, connection: Connection) -> str:
+        """Return which session of which server this is."""
+        session = "concat(pg_backend_pid(), '/', pg_postmaster_start_time())"
+        return str(connection.execute(f"SELECT {session}")[0][0])
 
     def look(self, connection: Connection, place: Place) -> list[Found]:
         """Return the columns of a table."""
@@ -93,9 +117,10 @@ class PostgreSql:
             "SELECT column_name, data_type, numeric_scale, character_maximum_length,"
             " datetime_precision, is_nullable, column_default IS NOT NULL OR is_identity = 'YES',"
             " is_generated = 'ALWAYS' OR coalesce(identity_generation, '') = 'ALWAYS'"
-            " FROM information_schema.columns WHERE table_schema = COALESCE(NULLIF(?, ''),"
-            " current_schema()) AND table_name = ? ORDER BY ordinal_position",
-            *(place.schema or "", place.table),
+            " FROM information_schema.columns WHERE (table_schema, table_name) = (SELECT n.nspname,"
+            " c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = to_regclass(?)) ORDER BY ordinal_position",
+            self._quoted(place),
         )
         return [
             Found(
@@ -117,8 +142,7 @@ class PostgreSql:
 
     def hold(self, connection: Connection, place: Place) -> None:
         """Inside a transaction: let nobody alter or drop the table until it ends."""
-        text = f"LOCK TABLE ONLY {self._quoted(place)} IN ROW EXCLUSIVE MODE"
-        connection.execute(text, locks=True)
+        connection.execute(f"LOCK TABLE ONLY {self._quoted(place)} IN ROW EXCLUSIVE MODE")
 
     def check(
         self,
@@ -157,8 +181,14 @@ class PostgreSql:
         """Return the expression of a staged column in the type of the table's."""
         name = self.words.quoted(column.found.name)
         if column.kind in (Kind.DATE, Kind.MOMENT, Kind.LOCAL):
-            return f"CAST({name} AS {column.found.type})"
+            # Spark writes a sign before years of five digits; PostgreSQL takes it for a time zone.
+            return f"CAST(ltrim({name}, '+') AS {column.found.type})"
         return name
+
+    def unread(self, column: Column) -> str:
+        """Return the condition under which a staged date or time is none of the table's type."""
+        name = self.words.quoted(column.found.name)
+        return f"{name} LIKE '-%'"  # years before Christ, which PostgreSQL spells differently
 
     def upsert(self, rows: Upsert) -> Sequence[str]:
         """Return the statements of an upsert."""
@@ -183,10 +213,15 @@ class PostgreSql:
         stays = f" OR ({newer}) IS NOT TRUE" if newer else ""
         return dialect.absent(rows, f"{pg_catalog.OURS}{stays}")
 
-    def limit_locks(self, connection: Connection, seconds: int | None) -> None:
-        """Wait for a lock no longer than this; None is the session's own limit."""
-        limit = "DEFAULT" if seconds is None else f"'{seconds}s'"
-        connection.execute(f"SET lock_timeout TO {limit}")
+    def limit_locks(self, connection: Connection, seconds: int, *, local: bool = True) -> None:
+        """Wait for a lock no longer than this; `local` to the transaction."""
+        connection.execute(f"SET {'LOCAL' if local else 'SESSION'} lock_timeout = '{seconds}s'")
+
+    def drop(self, connection: Connection, table: str) -> None:
+        """Drop a staging table, unless another session uses it for more than a moment."""
+        with connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = '500ms'")
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def end_older(
         self,
@@ -202,9 +237,9 @@ class PostgreSql:
             with contextlib.suppress(Py4JJavaError):
                 connection.execute(pg_catalog.END.format(dialect.number(session)))
 
-    def name_holders(self, connection: Connection, ledger: str) -> list[str]:
-        """Return the sessions that hold a lock on the ledger."""
-        rows = connection.execute(pg_catalog.HOLDERS.format("?"), ledger)
+    def name_holders(self, connection: Connection, table: str) -> list[str]:
+        """Return the sessions that hold a table, or rows of it."""
+        rows = connection.execute(pg_catalog.HOLDERS.format("?"), table)
         return [str(one) for (one,) in rows]
 
     def _quoted(self, place: Place) -> str:

@@ -8,6 +8,9 @@ encode.py    Arrow -> the bytes of binary COPY
 staging.py   what executors write before the transaction
 append.py    the append sink
 upsert.py    the upsert sink
+upsert_statements.py   the statements of an upsert
+look.py      the ledger, for who only looks
+numeric.py   decimals as PostgreSQL's numeric
 """
 
 from holdfast.sinks.postgres.append import PostgresAppendSink as PostgresAppendSink

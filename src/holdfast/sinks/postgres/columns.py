@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _VARHDRSZ = 4
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
+    # An offset of the session's zone may have seconds, which the format would lose.
+    "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }

@@ -13,23 +13,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import conninfo
 from psycopg import errors as pg
 
 from holdfast.errors import HoldfastError, SinkRefused, SinkUnavailable
 from holdfast.sinks.secret import secret
 
 _CONNECT_SECONDS = "10"
-_IDLE_MS = "60000"
 # A peer that is gone is noticed in a minute, not in two hours.
 _KEEPALIVES = {"keepalives_idle": "20", "keepalives_interval": "10", "keepalives_count": "3"}
-# A driver that hangs between two statements must not keep its locks for ever; and what Spark is
-# told is written must outlive a crash of the server. Row security would hide rows from a DELETE or
-# a count without a word; switched off, it is an error.
-_SESSION = """
-SELECT set_config('idle_in_transaction_session_timeout', %s, false),
-       set_config('row_security', 'off', false),
+# Of a session, and again of each transaction, since a pooler may give it a different session:
+# - A driver that hangs between two statements must not keep its locks for ever. No other limit of
+#   the server may end a batch or a connection that waits for one.
+# - What Spark is told is written must outlive a crash of the server.
+# - Row security would hide rows from a DELETE or a count without a word; switched off, it is an
+#   error.
+# A limit that this version of the server does not know has no value.
+_SETTINGS = """
+SELECT set_config('idle_in_transaction_session_timeout', '60000', %(local)s),
+       set_config('row_security', 'off', %(local)s),
+       set_config('lock_timeout', %(lock_ms)s, %(local)s),
+       set_config('statement_timeout', '0', %(local)s),
+       set_config('application_name', %(application)s, %(local)s),
+       CASE WHEN current_setting('idle_session_timeout', true) IS NOT NULL
+       THEN set_config('idle_session_timeout', '0', %(local)s) END,
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+       THEN set_config('transaction_timeout', '0', %(local)s) END,
        CASE current_setting('synchronous_commit') WHEN 'off'
-       THEN set_config('synchronous_commit', 'on', false) END"""
+       THEN set_config('synchronous_commit', 'on', %(local)s) END"""
+# SQL states of a connection that failed, and of a server that shuts down or starts.
+_AWAY = ("08", "57P")
+_LOCK_MS = 30_000
 _NOT_LET_IN = re.compile(
     r"authentication failed|no password supplied|does not exist|permission denied|no pg_hba"
 )
@@ -49,6 +63,7 @@ class Server:
         if self.password is not None:
             settings["password"] = secret(self.password)
         try:
+            settings |= self._find_primary()
             connection = psycopg.connect(
                 self.connection,
                 autocommit=True,
@@ -58,10 +73,21 @@ class Server:
                 application_name=application,
                 **settings,  # type: ignore[arg-type]  # its own keywords are none of these
             )
-            connection.execute(_SESSION, (_IDLE_MS,))
+            # In each transaction every statement sees what was committed before it.
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            _set(connection, application, _LOCK_MS, local=False)
         except (psycopg.Error, UnicodeError) as error:
             raise self.unavailable(error) from None  # the cause may hold what the caller gave
         return connection
+
+    def _find_primary(self) -> dict[str, str]:
+        """Of several hosts choose the primary: a standby's ledger may be older than the table's."""
+        said = conninfo.conninfo_to_dict(self.connection)
+        chosen = said.get("target_session_attrs") or said.get("service")
+        known = {one.keyword: one.val for one in psycopg.pq.Conninfo.get_defaults()}
+        if chosen or known.get(b"target_session_attrs") not in (None, b"any"):
+            return {}
+        return {"target_session_attrs": "primary"}
 
     def unavailable(self, error: Exception) -> SinkUnavailable | SinkRefused:
         """The error of a server that does not answer, or does not let this role in."""
@@ -76,6 +102,24 @@ class Server:
             f"expected to reach PostgreSQL at `{self.connection}`, found: {reason}",
             hint="check that the server runs and takes connections; the batch runs again",
         )
+
+
+@contextlib.contextmanager
+def transaction(
+    connection: psycopg.Connection, application: str, lock_ms: int = _LOCK_MS
+) -> Iterator[None]:
+    """All or nothing, with the settings of our sessions, whatever session a pooler gives it.
+
+    `lock_ms` is how long each lock is waited for.
+    """
+    with connection.transaction():
+        _set(connection, application, lock_ms, local=True)
+        yield
+
+
+def _set(connection: psycopg.Connection, application: str, lock_ms: int, *, local: bool) -> None:
+    values = {"application": application, "lock_ms": str(lock_ms), "local": local}
+    connection.execute(_SETTINGS, values)
 
 
 def said(error: Exception) -> str:
@@ -98,7 +142,7 @@ def explained(server: Server, table: str) -> Iterator[None]:
 def _explained(server: Server, table: str, error: psycopg.Error) -> HoldfastError:
     reason = said(error)
     match error:
-        case pg.DataError() | pg.IntegrityError():
+        case pg.DataError() | pg.IntegrityError() | pg.ProgramLimitExceeded():
             column = error.diag.column_name or _column_in(error.diag.context)
             where = f"column `{column}` of `{table}`" if column else f"`{table}`"
             detail = error.diag.message_primary or reason
@@ -107,18 +151,22 @@ def _explained(server: Server, table: str, error: psycopg.Error) -> HoldfastErro
                 hint="mend or drop the value in the job's function; nothing of the batch was"
                 " written",
             )
-        case (
-            pg.SerializationFailure()
-            | pg.DeadlockDetected()
-            | pg.LockNotAvailable()
-            | psycopg.InternalError()  # also a standby that is read-only until it takes over
-        ):
+        case pg.SerializationFailure() | pg.DeadlockDetected() | pg.LockNotAvailable():
             return SinkUnavailable(
                 f"expected to write to `{table}`, found: {reason}",
                 hint="let other writers of the table finish; the batch runs again",
             )
-        case psycopg.OperationalError() | psycopg.InterfaceError():
+        case psycopg.OperationalError() | psycopg.InterfaceError() if _is_away(error):
             return server.unavailable(error)
+        case (
+            psycopg.OperationalError()
+            | psycopg.InterfaceError()
+            | psycopg.InternalError()  # also a standby that is read-only until it takes over
+        ):
+            return SinkUnavailable(
+                f"expected to write to `{table}`, found: {reason}",
+                hint="see what the server says; the batch runs again",
+            )
         case pg.InsufficientPrivilege():
             return SinkRefused(
                 f"expected to write to `{table}`, found: {reason}",
@@ -129,6 +177,11 @@ def _explained(server: Server, table: str, error: psycopg.Error) -> HoldfastErro
                 f"expected to write to `{table}`, found: {reason}",
                 hint="start with `--debug` for the whole error",
             )
+
+
+def _is_away(error: psycopg.Error) -> bool:
+    """Whether the connection failed, or the server ends; otherwise it refused the statement."""
+    return error.sqlstate is None or error.sqlstate.startswith(_AWAY)
 
 
 def _column_in(context: str | None) -> str | None:

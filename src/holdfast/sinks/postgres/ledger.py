@@ -17,6 +17,7 @@ says. If the ledger's own number changed too, both were restored from a dump, an
 """
 
 import psycopg
+from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.errors import SinkBehind
@@ -37,6 +38,7 @@ from holdfast.sinks import contract
 KEPT = 100
 LEDGER, HISTORY = "holdfast_ledger", "holdfast_ledger_history"
 _NO_OFFSETS = "the ledger has no offsets of the batch"
+_NO_DIGEST = "the ledger has no digest of the batch"
 _NO_ROW = NothingWritten(
     epoch=Epoch(0), location=Unknown(reason="there is no ledger of the job yet")
 )
@@ -66,6 +68,13 @@ _FORGET = (
     """UPDATE {ledger} SET batch = NULL, digest = NULL, offsets = NULL, rows = NULL,
         written_at = NULL, tables = {tables} {ours}""",
     "DELETE FROM {history} {ours}",
+)
+_PUT_BACK = (
+    """UPDATE {ledger} SET batch = nullif(%(before)s, -1),
+        digest = (SELECT digest FROM {history} {ours} AND batch = %(before)s),
+        offsets = (SELECT offsets FROM {history} {ours} AND batch = %(before)s),
+        rows = (SELECT rows FROM {history} {ours} AND batch = %(before)s) {ours}""",
+    "DELETE FROM {history} {ours} AND batch > %(before)s",
 )
 _RECALL = "SELECT digest FROM {history} {ours} AND batch = %(batch)s"
 _RECORD = """
@@ -121,7 +130,7 @@ class Ledger:
         return WrittenBatch(
             epoch=Epoch(epoch),
             batch=BatchId(batch),
-            digest=Digest(digest),
+            digest=Unknown(reason=_NO_DIGEST) if digest is None else Digest(digest),
             location=location,
             taken_back=_replaced(recorded, now),
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
@@ -149,7 +158,22 @@ class Ledger:
         row = self._row(connection, _LOCK)
         if row is not None:
             _require_newest(row, life, again=again)
+            self._put_back(connection, life, row)
         self._execute(connection, _TAKE_OVER, who)
+
+    def _put_back(
+        self, connection: psycopg.Connection, life: Writer, row: psycopg.rows.TupleRow
+    ) -> None:
+        """Where a replaced table was accepted: forget the batches that Spark runs again.
+
+        Nobody knows whether the table has their rows. Skipped, they would be lost for good.
+        """
+        pending = life.gap_before
+        if pending is None or row[2] is None or not _replaced(row[4], row[5]):
+            return
+        if row[2] >= pending:
+            for statement in _PUT_BACK:
+                self._execute(connection, statement, {"before": pending - 1})
 
     def standing(self, connection: psycopg.Connection, *, lock: bool) -> SinkPosition:
         """Where the sink stands; with `lock`, it stays so until the transaction ends."""
@@ -172,7 +196,7 @@ class Ledger:
         """The digest that an earlier batch was written with."""
         row = self._row(connection, _RECALL, {"batch": batch})
         if row is None:
-            return Unknown(reason=f"the ledger keeps the last {KEPT} batches, and it is none")
+            return Unknown(reason=f"the ledger keeps only the last {KEPT} batches")
         return Digest(row[0])
 
     def record(self, connection: psycopg.Connection, batch: Batch, rows: int) -> None:
@@ -185,7 +209,10 @@ class Ledger:
             "rows": rows,
             "oldest": batch.id - KEPT,
         }
-        self._execute(connection, _RECORD, noted)
+        try:
+            self._execute(connection, _RECORD, noted)
+        except pg.UntranslatableCharacter as error:
+            raise contract.unfit_offsets(batch, str(error.diag.message_primary)) from None
 
     def _exists(self, connection: psycopg.Connection) -> bool:
         row = self._row(connection, "SELECT to_regclass(%(ledger)s) IS NOT NULL")

@@ -13,6 +13,7 @@ A row that the table cannot hold is reported, not raised: Spark would run the ta
 import hashlib
 import itertools
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +49,7 @@ WHERE n.nspname = %s AND starts_with(c.relname, %s) AND c.relkind = 'r'"""
 
 
 _DROPPED_AT_ONCE = 100
+_SWEEP_SECONDS = 10
 # The transaction that moves the rows holds a lock on each table, on its TOAST table and on that
 # one's index, and a server has room for a few thousand locks in all. More tasks than this at a time
 # would be more connections than a server takes.
@@ -141,7 +143,7 @@ def _staged(place: Place, name: str, batches: Iterable[pa.RecordBatch]) -> tuple
     with (
         place.server.connect(f"{place.prefix}staging") as connection,
         connect.explained(place.server, place.table),
-        connection.transaction(),
+        connect.transaction(connection, f"{place.prefix}staging"),
     ):
         create = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
         connection.execute(create.format(table, definition(place.columns)))
@@ -204,7 +206,8 @@ def require_all_put(table: str, put: int, given: int) -> None:
 def sweep(connection: psycopg.Connection, place: Place, up_to: Epoch) -> None:
     """Drop what drivers up to an epoch have left behind.
 
-    One that is still being written to is left for the next time: nobody reads it any more.
+    One that is still being written to is left for the next time: nobody reads it any more. So are
+    the others, where many of them keep the sweep waiting.
     """
     left = connection.execute(_LEFT_BEHIND, (place.schema, place.prefix)).fetchall()
     epochs = ((name, name.removeprefix(place.prefix).partition("_")[0]) for (name,) in left)
@@ -213,10 +216,13 @@ def sweep(connection: psycopg.Connection, place: Place, up_to: Epoch) -> None:
         for name, epoch in epochs
         if epoch.isdecimal() and int(epoch) <= up_to
     ]
+    ends = time.monotonic() + _SWEEP_SECONDS
     for start in range(0, len(stale), _DROPPED_AT_ONCE):
         some = stale[start : start + _DROPPED_AT_ONCE]
         if not _dropped(connection, some):
             for one in some:
+                if time.monotonic() > ends:
+                    return
                 _dropped(connection, [one])
 
 

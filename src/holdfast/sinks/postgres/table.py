@@ -55,7 +55,7 @@ from holdfast.sinks.postgres.ledger import Ledger
 from holdfast.sinks.postgres.staging import Place, Staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 _LOCK_MS = 3_000
 _ATTEMPTS = 5
 _WRITE_LOCK_MS = 30_000
+_ROWS_LOCK_MS = 300_000
 _DURABLE = pg_catalog.RELATIONS.format("%s")
 _HOLDERS = pg_catalog.HOLDERS.format("%s")
 _OLDER = pg_catalog.OLDER.format("%(prefix)s", "%(epoch)s")
@@ -148,9 +149,9 @@ class LedgeredTable:
     def prepare(self, life: Writer, schema: "StructType") -> None:
         """Make what is missing, check the columns, fence older drivers, sweep what they left."""
         self.close()
-        connection = self._connected(life)
         with self._explained():
-            with connection.transaction():
+            connection = self._connected(life)
+            with self._transaction(connection, life, _WRITE_LOCK_MS):
                 made = self._create(connection, schema)
                 self._look(connection, schema)
                 self._ledger.create(connection)
@@ -163,46 +164,38 @@ class LedgeredTable:
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the rows and the ledger in one transaction, or skip what is there."""
-        connection = self._connected(batch.life)
         with self._explained():
-            try:
-                decision = self._decide(connection, batch, lock=False)
-            except psycopg.OperationalError:
-                # Nothing was begun: a connection that went stale between batches is made anew.
-                connection = self._connected(batch.life)
-                decision = self._decide(connection, batch, lock=False)
-            if decision is Decision.SKIP:
+            connection = self._connected(batch.life)
+            if self._decide(connection, batch, lock=False) is Decision.SKIP:
                 return Decision.SKIP
             fit = self._look(connection, rows.schema)
             selected = fit.select(rows)
             planned = Planned(batch=batch, schema=rows.schema, fit=fit)
+            # The plan may run longer than a server or a proxy keeps a connection that is idle:
+            # each transaction asks for one that answers.
             if self._size.small(batch, selected):
-                return self._write_collected(
-                    connection, planned, self._size.collected(batch, selected)
-                )
+                return self._write_collected(planned, self._size.collected(batch, selected))
             staged = staging.by_executors(self._place(fit.columns), batch, selected)
-            return self._write_staged(connection, planned, staged)
+            return self._write_staged(planned, staged)
 
     def close(self) -> None:
         """End the connection."""
         self._connection = None
         self._ending()
 
-    def _write_collected(
-        self, connection: psycopg.Connection, planned: Planned, rows: pa.Table
-    ) -> Decision:
-        with connection.transaction():
+    def _write_collected(self, planned: Planned, rows: pa.Table) -> Decision:
+        connection = self._connected(planned.batch.life)
+        with self._transaction(connection, planned.batch.life, _WRITE_LOCK_MS):
             if self._decide_locked(connection, planned) is Decision.SKIP:
                 return Decision.SKIP
             count = self._rows.put(connection, planned.fit.columns, rows)
             self._ledger.record(connection, planned.batch, count)
         return Decision.WRITE
 
-    def _write_staged(
-        self, connection: psycopg.Connection, planned: Planned, staged: list[Staged]
-    ) -> Decision:
+    def _write_staged(self, planned: Planned, staged: list[Staged]) -> Decision:
         count, batch = sum(one.rows for one in staged), planned.batch
-        with connection.transaction():
+        connection = self._connected(batch.life)
+        with self._transaction(connection, batch.life, _WRITE_LOCK_MS):
             if self._decide_locked(connection, planned) is Decision.SKIP:
                 return Decision.SKIP
             self._require_all(connection, batch, staged)
@@ -234,18 +227,13 @@ class LedgeredTable:
         )
 
     def _decide_locked(self, connection: psycopg.Connection, planned: Planned) -> Decision:
-        """Lock the table and the ledger's row, but do not wait for ever; then look at both again.
+        """Lock the table and the ledger's row, then look at both again.
 
-        Later locks may take their time.
+        Rows of the table that other sessions hold may take longer.
         """
-        try:
-            with connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = {_WRITE_LOCK_MS}")
-                self._hold(connection)
-                decision = self._decide(connection, planned.batch, lock=True)
-        except pg.LockNotAvailable:
-            raise self._blocked(connection) from None
-        connection.execute("SET LOCAL lock_timeout TO DEFAULT")
+        self._hold(connection)
+        decision = self._decide(connection, planned.batch, lock=True)
+        connection.execute(f"SET LOCAL lock_timeout = {_ROWS_LOCK_MS}")
         if decision is Decision.WRITE and self._look(connection, planned.schema) != planned.fit:
             raise contract.altered(planned.batch, self.name)
         return decision
@@ -264,12 +252,14 @@ class LedgeredTable:
         self._require_durable(connection, self.identifier)
         return self._rows.fitting(connection, schema, self._found(connection))
 
-    def _blocked(self, connection: psycopg.Connection) -> SinkUnavailable:
+    def _blocked(self, error: pg.LockNotAvailable) -> SinkUnavailable:
+        """Return the error of a lock that was not got in time; it names who may hold it."""
         found: dict[str, None] = {}
-        for table in (self._ledger.tables[0], self.identifier):
-            holders = connection.execute(_HOLDERS, (table.as_string(),)).fetchall()
-            found |= {str(holder): None for (holder,) in holders}
-        return contract.blocked(self.name, list(found), pg_catalog.CURE)
+        with self._server.connect("holdfast") as connection:
+            for table in (self._ledger.tables[0], self.identifier):
+                holders = connection.execute(_HOLDERS, (table.as_string(),)).fetchall()
+                found |= {str(holder): None for (holder,) in holders}
+        return contract.blocked(self.name, connect.said(error), list(found), pg_catalog.CURE)
 
     def _require_durable(self, connection: psycopg.Connection, table: sql.Identifier) -> None:
         found = connection.execute(_DURABLE, (table.as_string(),)).fetchall()
@@ -278,10 +268,9 @@ class LedgeredTable:
             raise refusal
 
     def _fence(self, connection: psycopg.Connection, life: Writer) -> None:
-        for _ in range(_ATTEMPTS):
+        for left in reversed(range(_ATTEMPTS)):
             try:
-                with connection.transaction():
-                    connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}")
+                with self._transaction(connection, life, _LOCK_MS):
                     self._ledger.fence(connection, life, again=self._fenced == life.epoch)
             except pg.LockNotAvailable:
                 # Read without the lock: only who is older than this driver is ended.
@@ -289,10 +278,11 @@ class LedgeredTable:
                 if standing.epoch > life.epoch:
                     raise contract.fenced(life, standing.epoch) from None
                 self._end_older(connection, life)
+                if not left:
+                    raise
             else:
                 self._fenced = life.epoch
                 return
-        raise self._blocked(connection)
 
     def _end_older(self, connection: psycopg.Connection, life: Writer) -> None:
         """End the sessions of older drivers, as far as this role may."""
@@ -327,12 +317,29 @@ class LedgeredTable:
         )
 
     def _connected(self, life: Writer) -> psycopg.Connection:
-        if self._connection is None or self._connection.closed:
-            self._ending()
-            self._connection = self._server.connect(f"{self._tag}{life.epoch}")
-            # A contract without an end: the connection ends with the sink.
-            self._ending = weakref.finalize(self, self._connection.close)
+        """Return a connection that answers."""
+        if self._connection is not None and not self._connection.closed:
+            with contextlib.suppress(psycopg.OperationalError):  # it went stale
+                self._connection.execute("SELECT 1")
+                return self._connection
+        self._ending()
+        self._connection = self._server.connect(self._application(life))
+        # A contract without an end: the connection ends with the sink.
+        self._ending = weakref.finalize(self, self._connection.close)
         return self._connection
 
-    def _explained(self) -> contextlib.AbstractContextManager[None]:
-        return connect.explained(self._server, self.name)
+    def _application(self, life: Writer) -> str:
+        return f"{self._tag}{life.epoch}"
+
+    def _transaction(
+        self, connection: psycopg.Connection, life: Writer, lock_ms: int
+    ) -> contextlib.AbstractContextManager[None]:
+        return connect.transaction(connection, self._application(life), lock_ms)
+
+    @contextlib.contextmanager
+    def _explained(self) -> "Iterator[None]":
+        with connect.explained(self._server, self.name):
+            try:
+                yield
+            except pg.LockNotAvailable as error:
+                raise self._blocked(error) from None

@@ -14,7 +14,6 @@ A table that has the `deleted` column itself keeps deleted rows, marked, and wit
 of how new they were. In one that has not, a row that comes later than a newer deletion is new.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from holdfast.sinks.postgres.columns import Fit, Found
 from holdfast.sinks.postgres.encode import Column, Oid
 from holdfast.sinks.postgres.staging import Staged
 from holdfast.sinks.postgres.table import LedgeredTable
+from holdfast.sinks.postgres.upsert_statements import UpsertStatements, find_named, list_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,7 +120,7 @@ class _Upserted:
             )
         fit = table_columns.fitting(schema, found, self._name, beside)
         self._require_order(fit.columns)
-        keys = {_named(fit.columns, key).name for key in self._sink.keys}
+        keys = {find_named(fit.columns, key).name for key in self._sink.keys}
         self._require_exact(connection, keys)
         if self._null_is_a_key(connection, keys):
             return fit
@@ -148,25 +148,26 @@ class _Upserted:
     def _merge(
         self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: sql.Composable
     ) -> None:
-        marker = _named(columns, self._sink.deleted) if self._sink.deleted else None
-        newest = self._newest(columns, rows)
+        marker = find_named(columns, self._sink.deleted) if self._sink.deleted else None
+        statements = UpsertStatements(sink=self._sink, table=self._table, columns=columns)
+        newest = statements.newest(rows)
         live: sql.Composable = sql.SQL("true")
         if marker is not None and not marker.stored:
             live = sql.SQL("n.{} IS NOT TRUE").format(sql.Identifier(marker.name))
             self._require_one_a_key(connection, columns, rows)
-            self._delete(connection, columns, newest, marker)
+            self._delete(connection, statements, newest, marker)
         try:
-            ((given, put),) = connection.execute(self._insert(columns, newest, live)).fetchall()
+            ((given, put),) = connection.execute(statements.insert(newest, live)).fetchall()
         except pg.CardinalityViolation:
             raise self._ambiguous() from None
         if put < given:
-            ((lost,),) = connection.execute(self._lost(columns, newest, live)).fetchall()
+            ((lost,),) = connection.execute(statements.lost(newest, live)).fetchall()
             staging.require_all_put(self._name, given - lost, given)
 
     def _delete(
         self,
         connection: psycopg.Connection,
-        columns: tuple[Column, ...],
+        statements: UpsertStatements,
         newest: sql.Composable,
         marker: Column,
     ) -> None:
@@ -175,10 +176,10 @@ class _Upserted:
         triggered = connection.execute(_DELETE_TRIGGERS, table).fetchone() is not None
         delete = sql.SQL("DELETE FROM {} AS t USING ({}) AS n WHERE n.{} AND {} AND {}")
         kept = sql.SQL("SELECT count(*) FROM {} AS t, ({}) AS n WHERE n.{} AND {} AND {}")
-        for match in self._matches(columns):
+        for match in statements.matches():
             parts = (
                 *(self._table, newest, sql.Identifier(marker.name)),
-                *(match, self._newer(columns, "n")),
+                *(match, statements.newer("n")),
             )
             connection.execute(delete.format(*parts))
             # Asked only where a trigger can do it: another session may add the key meanwhile.
@@ -194,101 +195,6 @@ class _Upserted:
                 hint=f"drop the trigger of `{self._name}`, or give the table the column"
                 f" `{self._sink.deleted}`; nothing of the batch was written",
             )
-
-    def _insert(
-        self, columns: tuple[Column, ...], newest: sql.Composable, live: sql.Composable
-    ) -> sql.Composed:
-        """The upsert; it returns how many rows were to be put, and how many the table took."""
-        keys = [_named(columns, key).name for key in self._sink.keys]
-        stored = [column for column in columns if column.stored]
-        changes = sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name))
-            for column in self._replaced(columns)
-        )
-        action: sql.Composable = sql.SQL("NOTHING")
-        if self._replaced(columns):
-            update = sql.SQL("UPDATE SET {} WHERE {}")
-            action = update.format(changes, self._newer(columns, "excluded"))
-        names = staging.names(stored)
-        return sql.SQL(
-            "WITH given AS MATERIALIZED ({newest}), put AS ("
-            "INSERT INTO {table} AS t ({names}) SELECT {names} FROM given AS n WHERE {live}"
-            " ON CONFLICT ({keys}) DO {action} RETURNING true)"
-            " SELECT (SELECT count(*) FROM given AS n WHERE {live}), (SELECT count(*) FROM put)"
-        ).format(
-            newest=newest,
-            table=self._table,
-            names=names,
-            live=live,
-            keys=_list(keys),
-            action=action,
-        )
-
-    def _lost(
-        self, columns: tuple[Column, ...], newest: sql.Composable, live: sql.Composable
-    ) -> sql.Composed:
-        """How many rows the table neither took nor had reason to leave out.
-
-        A row was taken if this transaction wrote the one with its key. An upsert locks the rows
-        that it leaves as they are, so that no other session can change the answer.
-        """
-        stays: sql.Composable = sql.SQL("true")
-        if self._replaced(columns):
-            stays = sql.SQL("({}) IS NOT TRUE").format(self._newer(columns, "n"))
-            if self._sink.newest is None:
-                stays = sql.SQL("false")
-        absent = sql.SQL(" AND ").join(
-            sql.SQL("NOT EXISTS (SELECT FROM {} AS t WHERE {} AND ({} OR {}))").format(
-                self._table, match, sql.SQL(pg_catalog.OURS), stays
-            )
-            for match in self._matches(columns)
-        )
-        lost = sql.SQL("SELECT count(*) FROM ({}) AS n WHERE {} AND {}")
-        return lost.format(newest, live, absent)
-
-    def _replaced(self, columns: tuple[Column, ...]) -> list[Column]:
-        """The columns that a row with a known key replaces: all of the table's but the keys."""
-        keys = [_named(columns, key).name for key in self._sink.keys]
-        return [column for column in columns if column.stored and column.name not in keys]
-
-    def _newest(self, columns: tuple[Column, ...], rows: sql.Composable) -> sql.Composed:
-        """One row a key: the newest, and of those that are as new the greatest."""
-        if self._sink.newest is None:
-            return sql.SQL("SELECT {} FROM {} AS r").format(staging.names(columns), rows)
-        keys = [_named(columns, key).name for key in self._sink.keys]
-        first = _named(columns, self._sink.newest)
-        rest = [c for c in columns if c.name not in keys and c.name != first.name]
-        order = [sql.SQL("{} DESC NULLS LAST").format(_ordered(c, "r")) for c in (first, *rest)]
-        return sql.SQL("SELECT DISTINCT ON ({}) {} FROM {} AS r ORDER BY {}, {}").format(
-            _list(keys), staging.names(columns), rows, _list(keys), sql.SQL(", ").join(order)
-        )
-
-    def _newer(self, columns: tuple[Column, ...], row: str) -> sql.Composable:
-        """Whether the incoming row may replace the table's."""
-        if self._sink.newest is None:
-            return sql.SQL("true")
-        column = _named(columns, self._sink.newest)
-        newer = sql.SQL("(t.{} IS NULL OR {} > {})")
-        return newer.format(
-            sql.Identifier(column.name), _ordered(column, row), _ordered(column, "t")
-        )
-
-    def _matches(self, columns: tuple[Column, ...]) -> list[sql.Composable]:
-        """Which row of the table has the incoming row's key.
-
-        Two conditions, because only equality can use an index or a hash: the second is for keys
-        with a null in them, which are few, if they can be at all.
-        """
-        keys = [_named(columns, key) for key in self._sink.keys]
-        both = [sql.Identifier(key.name) for key in keys]
-        equal = sql.SQL(" AND ").join(sql.SQL("t.{0} = n.{0}").format(key) for key in both)
-        if all(key.required for key in keys):
-            return [equal]
-        same = sql.SQL(" AND ").join(
-            sql.SQL("t.{0} IS NOT DISTINCT FROM n.{0}").format(key) for key in both
-        )
-        some = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(key) for key in both)
-        return [equal, sql.SQL("{} AND ({})").format(same, some)]
 
     def _null_is_a_key(self, connection: psycopg.Connection, keys: set[str]) -> bool:
         """Whether the index that the keys need takes a null as a key; raises if there is none."""
@@ -313,7 +219,7 @@ class _Upserted:
     def _require_order(self, columns: tuple[Column, ...]) -> None:
         if self._sink.newest is None:
             return
-        column = _named(columns, self._sink.newest)
+        column = find_named(columns, self._sink.newest)
         if column.oid is Oid.JSON:
             raise SchemaMismatch(
                 f"expected column `{column.name}` of `{self._name}`, which says which row is newer,"
@@ -338,7 +244,7 @@ class _Upserted:
         """Without a version, a deletion and a row of one key would not say which comes last."""
         if self._sink.newest is not None:
             return
-        keys = _list([_named(columns, key).name for key in self._sink.keys])
+        keys = list_names([find_named(columns, key).name for key in self._sink.keys])
         twice = sql.SQL("SELECT 1 FROM {} AS r GROUP BY {} HAVING count(*) > 1 LIMIT 1")
         if connection.execute(twice.format(rows, keys)).fetchone() is not None:
             raise self._ambiguous()
@@ -349,27 +255,3 @@ class _Upserted:
             " column says which is newer",
             hint='declare it: `postgres_upsert(…, keys=[…], newest="event_time")`',
         )
-
-
-def _list(names: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
-
-
-def _named(columns: Sequence[Column], name: str) -> Column:
-    """The column that the sink's declaration names, in the table's spelling."""
-    exact = [column for column in columns if column.name == name]
-    return (exact or [column for column in columns if column.name.lower() == name.lower()])[0]
-
-
-def _ordered(column: Column, row: str) -> sql.Composable:
-    """A column of a row to sort by: a text by its bytes, whatever collation it has anywhere.
-
-    Otherwise the staged rows, which have the database's collation, and the table's would disagree
-    on which is newest. PostgreSQL has no order of `json`, but of its text.
-    """
-    name = sql.SQL("{}.{}").format(sql.SQL(row), sql.Identifier(column.name))
-    if column.oid is Oid.JSON:
-        name = sql.SQL("{}::text").format(name)
-    if column.oid in (Oid.TEXT, Oid.VARCHAR, Oid.JSON):
-        return sql.SQL('{} COLLATE "C"').format(name)
-    return name
