@@ -25,6 +25,6 @@ class _WithoutProse(ast.NodeTransformer):
             node.body = node.body or [ast.Pass()]
         return node
 
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:  # noqa: N802  the name that ast calls
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         alone = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if alone else node

@@ -1,25 +1,24 @@
 """What a merge should leave in a table, in plain Python, and merges of cases that are drawn."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import deltalake
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
 from holdfast.model.batch import Batch, Life, Unknown, ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import BatchSize, Verdict
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
-from holdfast.sinks.delta import table as tables
 from tests import delta_cases
+from tests.measuring import ToldSize
 
 Row = tuple[object, ...]
 SERIAL = "serial_no"
@@ -198,7 +197,11 @@ class Merger:
     """A driver that merges, by the path that it is told."""
 
     def __init__(
-        self, path: Path | str, case: MergeCase, options: Mapping[str, str] | None = None
+        self,
+        path: Path | str,
+        case: MergeCase,
+        verdict: Verdict = Verdict.SMALL,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self.life = Life(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j"
@@ -211,7 +214,22 @@ class Merger:
             properties={},
         )
         app_id = ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.sink = DeltaMergeSink(declared, app_id, options or {})
+        self.size = ToldSize(verdict)
+        self.sink = DeltaMergeSink(
+            declared, app_id, options or {}, size=self.size, overwrites=self._overwrites
+        )
+        self._aside = case.aside
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def _overwrites(self, *_: object) -> bool:
+        """Whether Spark merges into a clone, as on S3.
+
+        The sink asks before each merge by Spark, and again after a look at a table that only Spark
+        may merge into. Then happens what is next `meanwhile`.
+        """
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return self._aside
 
     def prepare(self, rows: DataFrame) -> None:
         """Prepare the sink for rows of this kind."""
@@ -229,32 +247,24 @@ class Merger:
         return self.sink.write(batch, rows)
 
 
-def force(monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
-    """Let every batch go the way of this verdict."""
-    monkeypatch.setattr(BatchSize, "judge", lambda *_: verdict)
-
-
 def _count_by_delta_rs(path: Path) -> int:
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
     found = pa.table(query.execute(f'SELECT count("{SERIAL}") AS n FROM t').read_all())
     return int(found.column("n")[0].as_py())
 
 
-def run_case(
-    spark: SparkSession, path: Path, case: MergeCase, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[str], list[str]]:
+def run_case(spark: SparkSession, path: Path, case: MergeCase) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
     settings = {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}
     before = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
-    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: not case.aside)
     try:
         spark.sql(delta_cases.create_table_sql(str(path), case.table, case.partition_by))
         merger, model = Merger(path, case), Model(case)
         merger.prepare(spark.createDataFrame([], case.rows))
         for number, (batch, verdict) in enumerate(zip(case.batches, case.verdicts, strict=True)):
-            force(monkeypatch, verdict)
+            merger.size.verdict = verdict
             rows = spark.createDataFrame(list(batch), case.rows).repartition(2)
             assert merger.write(number, rows) is Decision.WRITE
             model.merge(batch)

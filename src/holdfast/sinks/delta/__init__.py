@@ -11,7 +11,8 @@ partitions.py the text of a partition value
 stats.py     Parquet footers -> statistics for data skipping
 evolution.py adding columns
 append.py    the append sink
-merge.py     the merge sink
+merge.py     the merge sink; newest.py says which row counts
+merge_by_spark.py a merge by Spark's MERGE; clone.py, as on S3; merged_rows.py counts its rows
 """
 
 from holdfast.sinks.delta.append import DeltaAppendSink as DeltaAppendSink

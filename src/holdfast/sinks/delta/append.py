@@ -1,7 +1,7 @@
 """The Delta append sink."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -11,7 +11,15 @@ from holdfast.model.batch import Batch, LastWritten, Life
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import batch_size, contract, spark_failure
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import evolution, executors, ledger, parquet, partitions, schema
+from holdfast.sinks.delta import (
+    evolution,
+    executors,
+    ledger,
+    log_store,
+    parquet,
+    partitions,
+    schema,
+)
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.layout import Layout, read_layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -29,6 +37,7 @@ _VIOLATIONS = (
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
 )
 _CALLING = "An error occurred while calling "
+_EVOLUTIONS = 20
 _CODEC = "spark.sql.parquet.compression.codec"
 
 
@@ -42,9 +51,10 @@ class DeltaAppendSink:
         options: Mapping[str, str],
         *,
         size: batch_size.BatchSize | None = None,
+        overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self._sink = sink
-        self._ledgered = LedgeredTable(sink, app_id, options)
+        self._ledgered = LedgeredTable(sink, app_id, options, overwrites=overwrites)
         self._size = size or batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
         self._known: tuple[deltalake.DeltaTable, Layout] | None = None
@@ -116,11 +126,13 @@ class DeltaAppendSink:
         """
         if not self._sink.evolve:
             return head
-        added = schema.missing_columns(rows, schema.of_table(head.table))
-        if not added:
-            return head
-        evolution.add_columns(self._ledgered.place, head, added, spark)
-        return self._ledgered.log.head()
+        for _ in range(_EVOLUTIONS):  # another writer may change the table first
+            added = schema.missing_columns(rows, schema.of_table(head.table))
+            if not added:
+                return head
+            evolution.add_columns(self._ledgered.place, head, added, spark)
+            head = self._ledgered.log.head()
+        raise contract.contended(self._sink.path)
 
     def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         """Let Delta's own transaction write and commit what the table asks more for."""
@@ -129,12 +141,17 @@ class DeltaAppendSink:
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
         transaction = executors.AppTransaction(
+            path=self._sink.path,
             app_id=self._ledgered.app_id,
             version=ledger.pack(batch.life.epoch, batch.id),
             said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version),
         )
         try:
-            executors.append(self._ledgered.store, self._sink.path, head, rows, transaction)
+            opened = executors.start(rows.sparkSession, self._sink.path, head)
+            # Delta's transaction may see a newer table than the one that the rows were made to
+            # fit, and does not compare. What changes from here on is a conflict to it.
+            self._ledgered.require_fit_still(head, self._ledgered.log.head(), batch)
+            executors.append(self._ledgered.store, opened, head, rows, transaction)
         except (PySparkException, Py4JJavaError) as error:
             raise refused(self._sink.path, error) from error
         return self._ledgered.verify(batch)
@@ -146,10 +163,9 @@ def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUn
     Its error may be one of the query, too, which runs while the rows are written: a function that
     failed, an executor that was lost, storage that did not answer. Those pass.
     """
-    names = spark_failure.conditions(error)
-    if any(name.startswith("DELTA_CONCURRENT") for name in names):
+    if spark_failure.is_conflict(error):
         return contract.contended(path)
-    for name in names:
+    for name in spark_failure.conditions(error):
         if name in _VIOLATIONS:
             return _violated(path, name, spark_failure.parameters(error, name))
     said = _first_line(error)

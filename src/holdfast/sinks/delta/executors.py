@@ -37,8 +37,9 @@ _STATISTICS = "spark.databricks.delta.stats.collect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppTransaction:
-    """What a commit says of the job's ledger: whose, how far, and the ledger itself."""
+    """What a commit says of the job's ledger: in which table, whose, how far, and the ledger."""
 
+    path: str
     app_id: str
     version: int
     said: str
@@ -48,21 +49,25 @@ def write_files(
     store: Folder, path: str, head: Head, rows: "DataFrame", layout: Layout
 ) -> tuple[list[AddedFile], int]:
     """Write the rows; return the files as storage holds them, and how many rows the plan had."""
-    transaction = _start(rows.sparkSession, path, head)
+    transaction = start(rows.sparkSession, path, head)
     with settings(rows.sparkSession, {_STATISTICS: "false"}):
         actions, frame, count = _write(transaction, head, rows)
     produced = frame.queryExecution().observedMetrics().apply(count.name()).getLong(0)
     return parquet.read_back(store, path, _read_actions(actions), layout), int(produced)
 
 
-def append(
-    store: Folder, path: str, head: Head, rows: "DataFrame", transaction: AppTransaction
+def append(  # type: ignore[no-untyped-def]
+    store: Folder,
+    opened,  # noqa: ANN001  a Java object
+    head: Head,
+    rows: "DataFrame",
+    transaction: AppTransaction,
 ) -> None:
     """Write the rows, count them, and let Delta's transaction commit them with the ledger.
 
     Writes nothing where the table has this batch or a newer one of the job already.
     """
-    opened = _start(rows.sparkSession, path, head)
+    path = transaction.path
     if opened.txnVersion(transaction.app_id) >= transaction.version:
         return
     actions, _, count = _write(opened, head, rows)
@@ -94,7 +99,7 @@ def _count_parameters(transaction, kind) -> int:  # type: ignore[no-untyped-def]
     return int(constructor.getParameterCount())
 
 
-def _start(spark: "SparkSession", path: str, head: Head):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def start(spark: "SparkSession", path: str, head: Head):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Start a transaction of Delta's on the table as it is now, a Java object."""
     log = delta_log(spark, path)
     transaction = log.startTransaction()

@@ -22,7 +22,7 @@ from holdfast.errors import SinkBehind
 from holdfast.model import advice
 from holdfast.model.batch import LastWritten, Life, Nothing, Unknown, Written
 from holdfast.model.ids import BatchId
-from holdfast.sinks import contract
+from holdfast.sinks import contract, spark_failure
 from holdfast.sinks.delta import ledger, log
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.table import Place
@@ -148,5 +148,5 @@ def _commit_by_spark(
             .save(urls.for_spark(place.path))
         )
     except PySparkException as error:
-        if "DELTA_CONCURRENT" not in str(error):
+        if not spark_failure.is_conflict(error):
             raise

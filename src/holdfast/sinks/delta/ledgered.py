@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -32,7 +32,12 @@ class LedgeredTable:
     """One table, one app transaction, and the rule that both move together."""
 
     def __init__(
-        self, sink: DeltaAppend | DeltaMerge, app_id: str, options: Mapping[str, str]
+        self,
+        sink: DeltaAppend | DeltaMerge,
+        app_id: str,
+        options: Mapping[str, str],
+        *,
+        overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self.app_id = app_id
         self.place = tables.Place(
@@ -40,6 +45,7 @@ class LedgeredTable:
             options=options,
             partition_by=sink.partition_by,
             properties=sink.properties,
+            overwrites=overwrites,
         )
         self._spark: SparkSession | None = None
         self._checkpointing: threading.Thread | None = None
@@ -121,14 +127,18 @@ class LedgeredTable:
             known, head = head, self.log.head()
             if self.decide(head.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
-            if not head.asks_as(known):
-                raise SinkContended(
-                    f"expected the table `{self.place.path}` to stay as it was while batch"
-                    f" {batch.id} was written, found that another writer changed its columns,"
-                    " partitions or constraints",
-                    hint="let the batch run again; nothing of it was written",
-                )
+            self.require_fit_still(known, head, batch)
         raise contract.contended(self.place.path)
+
+    def require_fit_still(self, fits: Head, now: Head, batch: Batch) -> None:
+        """Raise SinkContended where rows that fit the table as it was may not fit it any more."""
+        if not now.asks_as(fits):
+            raise SinkContended(
+                f"expected the table `{self.place.path}` to stay as it was while batch"
+                f" {batch.id} was written, found that another writer changed its columns,"
+                " partitions or constraints",
+                hint="let the batch run again; nothing of it was written",
+            )
 
     def verify(self, batch: Batch) -> Decision:
         """After a write by Spark: was it this driver's batch that the table took?

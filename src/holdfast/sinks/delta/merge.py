@@ -13,7 +13,7 @@ in the table, 1,000 to 200,000 in the batch); what bounds it is the driver's mem
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -26,11 +26,12 @@ from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import batch_size, caching, contract
 from holdfast.sinks.batch_size import BatchSize, Verdict
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, merge_by_spark, merged_rows, newest
+from holdfast.sinks.delta import executors, log_store, merge_by_spark, merged_rows, newest
 from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
+from holdfast.sinks.delta.merge_by_spark import Merge, Merged
 from holdfast.sinks.delta.newest import KeyTwice, Rule
 
 if TYPE_CHECKING:
@@ -46,10 +47,18 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.=/-]*")
 class DeltaMergeSink:
     """Merges each batch into a Delta table in one commit with its ledger."""
 
-    def __init__(self, sink: DeltaMerge, app_id: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sink: DeltaMerge,
+        app_id: str,
+        options: Mapping[str, str],
+        *,
+        size: BatchSize | None = None,
+        overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
+    ) -> None:
         self._sink = sink
-        self._ledgered = LedgeredTable(sink, app_id, options)
-        self._size = BatchSize(most_rows=batch_size.SMALL_ROWS)
+        self._ledgered = LedgeredTable(sink, app_id, options, overwrites=overwrites)
+        self._size = size or BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schemas.Fit(sink.path)
         self._merges = 0
         self._table_bytes = 0
@@ -108,19 +117,19 @@ class DeltaMergeSink:
         costs less than Spark's MERGE, and keeps its rows off the driver.
         """
         if not (head.native and self._by_driver(head.table, rule)):
-            return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
+            return self._merge_by_spark(head, batch, rows, rule).decision
         match self._size.judge(batch, rows):
             case Verdict.SMALL:
                 return self._merge_by_driver(head, batch, rows, rule)
             case Verdict.LARGE:
-                merged = merge_by_spark.merge(self._ledgered, batch, rows, rule)
+                merged = self._merge_by_spark(head, batch, rows, rule)
                 self._size.saw(batch, merged.rows, merged.size)
                 return merged.decision
             case Verdict.UNMEASURED:
                 with caching.cached(rows) as held:
                     if self._size.measure(batch, held) is Verdict.SMALL:
                         return self._merge_by_driver(head, batch, held, rule)
-                    return merge_by_spark.merge(self._ledgered, batch, held, rule).decision
+                    return self._merge_by_spark(head, batch, held, rule).decision
 
     def _by_driver(self, table: deltalake.DeltaTable, rule: Rule) -> bool:
         if not (rule.by_driver and self._paths_are_plain and tables.native_merge(table)):
@@ -144,29 +153,25 @@ class DeltaMergeSink:
             if self._ledgered.decide(now.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
             self._paths_are_plain = _has_plain_paths(table)
+            self._ledgered.require_fit_still(head, now, batch)
             if not (self._paths_are_plain and tables.native_merge(now.table)):
-                return self._retry_by_spark(batch, rows, rule)
+                return self._merge_by_spark(head, batch, rows, rule).decision
             try:
                 self._execute(table, batch, chosen, rule)
             except CommitFailedError:
                 continue
             except DeltaError:
-                return self._retry_by_spark(batch, rows, rule)
+                # delta-rs escapes partition values in the names of files, which can then be too
+                # long.
+                return self._merge_by_spark(head, batch, rows, rule).decision
             except OSError as error:
                 raise self._ledgered.place.unavailable(error) from error
             return self._recorded(table, batch)
         raise contract.contended(self._sink.path)
 
-    def _retry_by_spark(self, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
-        """Let Spark merge what delta-rs cannot.
-
-        delta-rs escapes partition values in the names of files, which can then be too long.
-        """
-        head = self._ledgered.log.head()
-        if self._ledgered.decide(head.standing, batch) is Decision.SKIP:
-            return Decision.SKIP
-        tables.require_mergeable(self._ledgered.place, head.table, rows.sparkSession)
-        return merge_by_spark.merge(self._ledgered, batch, rows, rule).decision
+    def _merge_by_spark(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
+        given = Merge(batch=batch, rows=rows, rule=rule, fits=head)
+        return merge_by_spark.merge(self._ledgered, given)
 
     def _recorded(self, table: deltalake.DeltaTable, batch: Batch) -> Decision:
         """delta-rs makes no commit of a merge that changes nothing; then the ledger goes alone."""

@@ -66,12 +66,28 @@ def by_driver(
     return actions
 
 
+class FileDiffers(Exception):
+    """Storage does not have a file as its writer says that it wrote it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def read_back(
     store: Folder, table: str, written: Sequence[WrittenFile], layout: Layout
 ) -> list[AddedFile]:
-    """Return the files with rows, as storage has them now."""
+    """Return the files with rows, as storage has them before a commit names them."""
+    try:
+        return read_files(store, written, layout)
+    except FileDiffers as error:
+        raise miscounted(table, error.reason) from error
+
+
+def read_files(store: Folder, written: Sequence[WrittenFile], layout: Layout) -> list[AddedFile]:
+    """Return the files with rows, as storage has them now; raises FileDiffers."""
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        found = list(pool.map(lambda file: _of_file(store, table, file, layout), written))
+        found = list(pool.map(lambda file: _of_file(store, file, layout), written))
     return [file for file in found if file.rows]
 
 
@@ -82,7 +98,7 @@ def require_rows(table: str, files: Sequence[AddedFile], produced: int) -> None:
         raise miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
 
 
-def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> AddedFile:
+def _of_file(store: Folder, file: WrittenFile, layout: Layout) -> AddedFile:
     tail = _tail(store, file.path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > len(tail):
@@ -91,10 +107,10 @@ def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> Ad
         footer = pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError) as error:
         reason = f"`{file.path}` was written with {file.size} bytes and cannot be read"
-        raise miscounted(table, reason) from error
+        raise FileDiffers(reason) from error
     if (size := store.size(file.path)) != file.size:
         reason = f"`{file.path}` was written with {file.size} bytes and has {size}"
-        raise miscounted(table, reason)
+        raise FileDiffers(reason)
     return _action(file.path, file.size, file.partition_values, footer, layout)
 
 

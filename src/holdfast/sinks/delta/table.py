@@ -7,7 +7,7 @@ committed to by Spark's Delta writer, with the same app transaction.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,8 @@ class Place:
     properties: Mapping[str, str]
     by_spark: bool = False
     """Whether every commit has to go through Spark's Delta writer, for its log store."""
+    overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites
+    """Whether Spark's Delta writer may overwrite a commit of another writer at an address."""
 
     def open(self) -> deltalake.DeltaTable | None:
         """The table as it is now, or None where there is none.
@@ -212,7 +214,7 @@ def as_nullable(kind: object) -> object:
 
 def has_exclusive_commits(place: Place, spark: "SparkSession") -> bool:
     """Whether of two commits of one version by Spark's Delta writer the second fails."""
-    return not log_store.overwrites(place.path, spark)
+    return not place.overwrites(place.path, spark)
 
 
 def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:

@@ -110,14 +110,20 @@ class Planned:
 class LedgeredTable:
     """One table and one ledger row, which change in one transaction."""
 
-    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: LedgerKey, rows: Rows) -> None:
+    def __init__(
+        self,
+        sink: PostgresAppend | PostgresUpsert,
+        key: LedgerKey,
+        rows: Rows,
+        size: BatchSize | None,
+    ) -> None:
         self.identifier = sql.Identifier(sink.schema, sink.table)
         self._sink = sink
         self._rows = rows
         self._server = Server(connection=sink.connection, password=sink.password)
         self._ledger = Ledger(sink.schema, sink.table, key)
         self._prefix = staging.prefix(key)
-        self._size = BatchSize()
+        self._size = size or BatchSize()
         self._connection: psycopg.Connection | None = None
         self._ending: Callable[[], object] = _nothing
 
