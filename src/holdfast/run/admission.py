@@ -100,7 +100,9 @@ def _admitted(pipeline: Declaration, base: locations.Base, job: Job, wishes: Wis
         generation=generation,
         epoch=held.epoch,
         location=location,
-        gap_before=_after(done) if SinkBehind.code in accepted else None,
+        gap_before=locations.next_batch(base.store, job.name)
+        if SinkBehind.code in accepted
+        else None,
     )
     mine = AdmittedJob(job=job, life=life, lease=held, outputs=outputs, evidence=None)
     try:
@@ -149,10 +151,6 @@ def _is_first(
     """
     empty = all(isinstance(last, Nothing) for last in ledgers.values())
     return empty and (recorded is None or recorded.adopted == done)
-
-
-def _after(done: BatchId | None) -> BatchId:
-    return BatchId(0 if done is None else done + 1)
 
 
 def require_done(base: locations.Base, mine: AdmittedJob, accepted: frozenset[str]) -> None:

@@ -128,8 +128,19 @@ def _identity(data: bytes | Missing) -> Identity | None:
 
 def last_committed(store: Store, job: JobName) -> BatchId | None:
     """The last batch in the checkpoint's commit log."""
-    names = [name for name in store.names(f"{job}/commits") if name.isdecimal()]
-    return BatchId(max(int(name) for name in names)) if names else None
+    return _last_entry(store, f"{job}/commits")
+
+
+def next_batch(store: Store, job: JobName) -> BatchId:
+    """The batch that Spark runs next: the last one in the offset log, unless it is committed."""
+    planned, done = _last_entry(store, f"{job}/offsets"), last_committed(store, job)
+    after = BatchId(0 if done is None else done + 1)
+    return after if planned is None else max(planned, after)
+
+
+def _last_entry(store: Store, log: str) -> BatchId | None:
+    numbers = [int(name) for name in store.names(log) if name.isdecimal()]
+    return BatchId(max(numbers)) if numbers else None
 
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:
