@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -17,11 +17,21 @@ from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, Outp
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
+from holdfast.sinks.delta.executors import settings
 from tests import delta_cases
 from tests.measuring import ToldSize
 
 Row = tuple[object, ...]
 SERIAL = "serial_no"
+_OUTPUT = "spark.sql.parquet.outputTimestampType"
+_DAYS, _INT96 = (f"spark.sql.parquet.{name}RebaseModeInWrite" for name in ("datetime", "int96"))
+WRITERS: Mapping[str, Mapping[str, str]] = {
+    "as holdfast sets Spark": {_OUTPUT: "TIMESTAMP_MICROS"},
+    "INT96": {_OUTPUT: "INT96"},
+    "INT96 of the old calendar": {_OUTPUT: "INT96", _INT96: "LEGACY"},
+    "the old calendar": {_OUTPUT: "TIMESTAMP_MICROS", _DAYS: "LEGACY"},
+}
+"""How plain Spark may have written the files that a table has before holdfast merges into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,9 @@ class MergeCase:
     aside: bool
     batches: Sequence[Sequence[Row]]
     verdicts: Sequence[Verdict]
+    present: Sequence[Row] = ()
+    """Rows that plain Spark writes before the batches, with the settings of `writer`."""
+    writer: Mapping[str, str] = field(default_factory=dict)
 
 
 class Model:
@@ -138,8 +151,8 @@ def draw_case(draw: Random) -> MergeCase:
         for f in rows.fields
         if f.name in keys
     }
-    batches = []
-    for number in range(3):
+    batches: list[Sequence[Row]] = []
+    for number in range(4):
         batch = delta_cases.draw_rows(draw, rows, draw.randint(0, 12))
         placed = [
             (
@@ -151,7 +164,9 @@ def draw_case(draw: Random) -> MergeCase:
             )
             for index, row in enumerate(batch)
         ]
-        batches.append(placed if newest else _one_per_key(placed, rows, keys, partition_by))
+        unique = number == 0 or newest is None
+        batches.append(_one_per_key(placed, rows, keys, partition_by) if unique else placed)
+    present = batches.pop(0) if draw.random() < 0.7 else ()
     ways = [Verdict.SMALL, Verdict.SMALL, Verdict.UNMEASURED, Verdict.LARGE, Verdict.LARGE]
     verdicts = [draw.choice(ways) for _ in batches]
     return MergeCase(
@@ -164,6 +179,8 @@ def draw_case(draw: Random) -> MergeCase:
         aside=draw.random() < 0.5,
         batches=batches,
         verdicts=verdicts,
+        present=present,
+        writer=draw.choice(list(WRITERS.values())),
     )
 
 
@@ -202,9 +219,11 @@ class Merger:
         case: MergeCase,
         verdict: Verdict = Verdict.SMALL,
         options: Mapping[str, str] | None = None,
+        *,
+        epoch: int = 1,
     ) -> None:
         self.life = Life(
-            job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j"
+            job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location="/base/j"
         )
         declared = DeltaMerge(
             path=str(path),
@@ -253,15 +272,21 @@ def _count_by_delta_rs(path: Path) -> int:
     return int(found.column("n")[0].as_py())
 
 
+def _write_present(spark: SparkSession, path: Path, case: MergeCase) -> None:
+    """Let plain Spark write the rows that are in the table before the batches."""
+    if case.present:
+        rows = spark.createDataFrame(list(case.present), case.rows).coalesce(1)
+        with settings(spark, case.writer):
+            rows.write.format("delta").mode("append").save(str(path))
+
+
 def run_case(spark: SparkSession, path: Path, case: MergeCase) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
-    settings = {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
+    with settings(spark, {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}):
         spark.sql(delta_cases.create_table_sql(str(path), case.table, case.partition_by))
+        _write_present(spark, path, case)
         merger, model = Merger(path, case), Model(case)
+        model.merge(case.present)
         merger.prepare(spark.createDataFrame([], case.rows))
         for number, (batch, verdict) in enumerate(zip(case.batches, case.verdicts, strict=True)):
             merger.size.verdict = verdict
@@ -272,6 +297,3 @@ def run_case(spark: SparkSession, path: Path, case: MergeCase) -> tuple[list[str
         wanted = spark.createDataFrame(model.rows(), case.table).collect()
         assert _count_by_delta_rs(path) == len(found), "delta-rs and Spark read different rows"
         return sorted(map(repr, found)), sorted(map(repr, wanted))
-    finally:
-        for key, earlier in before.items():
-            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)

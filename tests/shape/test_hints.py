@@ -51,6 +51,14 @@ _STATE_AGAIN = f"{_REMEDIES}::test_the_last_batch_writes_its_state_again"
 # Puts back what was there before: what a start does with it is what it did before.
 AS_IT_WAS = "the state from before"
 FOLLOWED = {
+    "run `ALTER TABLE delta.`…` UNSET TBLPROPERTIES": (
+        "tests/spark/test_delta_fence.py"
+        "::test_a_table_that_only_spark_merges_into_must_keep_its_transactions"
+    ),
+    "run `ALTER TABLE delta.`…` SET TBLPROPERTIES": (
+        "tests/spark/test_delta_requirements.py"
+        "::test_a_feature_that_a_new_column_needs_is_enabled_as_told"
+    ),
     "to begin from nothing, delete": _BEGIN,
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,

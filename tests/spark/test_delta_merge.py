@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 from tests import delta_cases
 from tests.adapters.test_delta_merge import NEWEST
-from tests.merging import MergeCase, Merger, draw_case, run_case
+from tests.merging import WRITERS, MergeCase, Merger, draw_case, run_case
 
 from holdfast.errors import (
     DriverFenced,
@@ -87,6 +87,50 @@ def test_many_drawn_merges_leave_what_the_rules_say(spark: SparkSession, tmp_pat
         assert found == wanted, (seed, case)
 
 
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_a_small_merge_leaves_other_rows_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, writer: Mapping[str, str]
+) -> None:
+    """A merge rewrites whole files: also rows whose times delta-rs would read differently."""
+    path = tmp_path / "table"
+    case = case_of("id long, until timestamp, born date, n long", keys=("id",))
+    query = "SELECT {} AS id, timestamp'9999-12-31 01:02:03Z' AS until, date'1500-02-28' AS born"
+    with settings(spark, writer):
+        rows = spark.sql(query.format("id") + ", 0L AS n FROM range(2)").coalesce(1)
+        rows.write.format("delta").save(str(path))
+    before = held(spark, path)
+    merger = Merger(path, case)
+    merger.prepare(rows)
+    merger.write(0, spark.sql(query.format("1L") + ", 5L AS n"))
+    assert held(spark, path) == [before[0], (*before[1][:-1], 5)]
+
+
+def test_only_files_that_delta_rs_reads_as_spark_are_merged_by_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By the driver while it may; by Spark from the first foreign file until none is left."""
+    path = tmp_path / "table"
+    case = case_of("id long, at timestamp", keys=("id",))
+    one = "SELECT {}L AS id, timestamp'2026-01-01 00:00:00Z' AS at"
+    engines = []
+    merger = Merger(path, case)
+    merger.prepare(spark.sql(one.format(0)))
+    for number in range(5):
+        if number == 4:
+            merger = Merger(path, case, epoch=2)
+            merger.prepare(spark.sql(one.format(0)))
+        if number == 2:
+            with settings(spark, WRITERS["INT96"]):
+                spark.sql(one.format(100)).write.format("delta").mode("append").save(str(path))
+        merger.write(number, spark.sql(one.format(number)))
+        last = deltalake.DeltaTable(path).history(1)[0]
+        engines.append("Spark" if "Spark" in str(last.get("engineInfo")) else "driver")
+        if number == 3:
+            with settings(spark, WRITERS["as holdfast sets Spark"]):
+                spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 100")
+    assert engines == ["driver", "driver", "Spark", "Spark", "driver"]
+
+
 def test_the_newest_wins_by_spark_as_by_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     """The cases of the driver's path, all in one table: a key of its own for each case."""
     case = case_of(
@@ -103,6 +147,28 @@ def test_the_newest_wins_by_spark_as_by_the_driver(spark: SparkSession, tmp_path
         merger.write(number, spark.createDataFrame(rows, case.rows))
     wanted = [(name, *row) for name, (_, rows) in NEWEST.items() for row in rows]
     assert held(spark, tmp_path / "table") == sorted(wanted, key=repr)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SMALL, Verdict.LARGE])
+def test_a_nan_is_one_value_whatever_its_bits(
+    spark: SparkSession, tmp_path: Path, verdict: Verdict
+) -> None:
+    """As a key, and as the newest of all."""
+    other = "sqrt(-1D)"  # on most machines its sign is set
+    case = case_of("k double, v double, n long", keys=("k",), newest="v")
+    merger = Merger(tmp_path / "table", case, verdict)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    merger.write(0, spark.sql("SELECT double('NaN') AS k, 5D AS v, 0L AS n"))
+    merger.write(1, spark.sql(f"SELECT {other} AS k, {other} AS v, 1L AS n FROM range(1)"))
+    merger.write(2, spark.sql("SELECT double('NaN') AS k, double('inf') AS v, 2L AS n"))
+    assert [row[2] for row in held(spark, tmp_path / "table")] == [1]
+
+    case = case_of("k long, v double, n long", keys=("k",), newest="v")
+    merger = Merger(tmp_path / "newest", case, verdict)
+    merger.prepare(spark.createDataFrame([], case.rows))
+    for number, newest in enumerate(("-0D", "0D", "5D", other, "double('NaN')", "double('inf')")):
+        merger.write(number, spark.sql(f"SELECT 1L AS k, {newest} AS v, {number}L AS n"))
+    assert [row[2] for row in held(spark, tmp_path / "newest")] == [3]
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

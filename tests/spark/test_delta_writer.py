@@ -217,7 +217,9 @@ def test_a_batch_whose_file_was_lost_is_not_committed_by_spark(
     )
     losing = Losing(driver.driver.table.store, path, LOSSES["replaces"])
     with pytest.raises(RowsMiscounted):
-        executors.append(losing, executors.start(spark, table, head), head, rows, transaction)
+        executors.append(
+            losing, executors.start(spark, table, head.table, head.version), head, rows, transaction
+        )
     assert read(spark, path).count() == 0
     assert driver.put(0, rows) is Decision.WRITE
     assert read(spark, path).count() == ROWS

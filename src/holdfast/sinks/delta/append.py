@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
+import pyarrow as pa
 
 from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.model.batch import Batch, LastWritten, Life
@@ -18,6 +19,7 @@ from holdfast.sinks.delta import (
     log_store,
     parquet,
     partitions,
+    requirements,
     schema,
 )
 from holdfast.sinks.delta import table as tables
@@ -38,6 +40,8 @@ _VIOLATIONS = (
 )
 _CALLING = "An error occurred while calling "
 _EVOLUTIONS = 20
+_MOST_PARTITIONS = 1_000
+_SCATTERED_BATCHES = 20
 _CODEC = "spark.sql.parquet.compression.codec"
 
 
@@ -58,24 +62,38 @@ class DeltaAppendSink:
         self._size = size or batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
         self._known: tuple[deltalake.DeltaTable, Layout] | None = None
+        self._required: deltalake.DeltaTable | None = None
+        self._scattered = 0
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
-    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
-        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
+        table = self._ledgered.place.open()
+        if table is None:
+            requirements.require_creatable(self._ledgered.place, schema, spark)
+        else:
+            requirements.require_rows(table, schema, self._sink.path, evolve=self._sink.evolve)
 
     def prepare(self, life: Life, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit.
 
         What a write would refuse about the columns is refused here, before a batch is planned.
         """
-        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
+        self.require_fit(schema, spark)
         self._ledgered.prepare(life, schema, spark)
         head = self._evolve(self._ledgered.log.head(), schema, spark)
+        self._require(head, schema, spark)
+
+    def _require(self, head: Head, rows: "StructType", spark: "SparkSession") -> None:
+        """Raise what is wrong with the table for the rows; asked again when the table changed."""
+        if self._required is head.table:
+            return
+        requirements.require_rows(head.table, rows, self._sink.path, evolve=self._sink.evolve)
         executors.require_zone(head, spark, self._sink.path)
+        self._required = head.table
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the files first and then name them in one commit with the ledger.
@@ -88,6 +106,7 @@ class DeltaAppendSink:
         head = self._evolve(head, rows.schema, rows.sparkSession)
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:  # it may be a newer one
             return Decision.SKIP
+        self._require(head, rows.schema, rows.sparkSession)
         fitted = self._fit.select(head.table, rows)
         if not head.native:
             return self._write_by_spark(head, batch, fitted)
@@ -96,21 +115,41 @@ class DeltaAppendSink:
     def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
         """Write the batch's files, and count the rows in them against the rows of the plan."""
         layout = self._layout(head.table, rows)
-        store, path = self._ledgered.store, self._sink.path
-        if layout.plain and self._size.small(batch, rows):
+        collected = self._collect(head, batch, rows) if layout.plain else None
+        if collected is not None:
+            data, texts = collected
             folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
-            told = partitions.add_texts(rows, head.partition_by)
-            collected = self._size.collected(batch, told)
-            data, texts = partitions.take_texts(collected, head.partition_by)
-            data = data.cast(schema.arrow_schema(head.table, tuple(data.column_names)))
-            files = parquet.by_driver(store, folder, data, texts, layout)
-            produced = collected.num_rows
+            files = parquet.by_driver(self._ledgered.store, folder, data, texts, layout)
+            produced = data.num_rows
         else:
+            store, path = self._ledgered.store, self._sink.path
             files, produced = executors.write_files(store, path, head, rows, layout)
             stored = sum(file.size for file in files)
             self._size.saw(batch, produced, stored * batch_size.EXPANSION)
-        parquet.require_rows(path, files, produced)
+        parquet.require_rows(self._sink.path, files, produced)
         return files
+
+    def _collect(
+        self, head: Head, batch: Batch, rows: "DataFrame"
+    ) -> tuple[pa.Table, pa.Table] | None:
+        """Return the rows on the driver and the texts of their partitions, or None.
+
+        The driver writes one file per partition, so that a batch with many of them goes to the
+        executors, and with it the next ones.
+        """
+        if self._scattered > 0:
+            self._scattered -= 1
+            return None
+        if not self._size.small(batch, rows):
+            return None
+        collected = self._size.collected(batch, partitions.add_texts(rows, head.partition_by))
+        data, texts = partitions.take_texts(collected, head.partition_by)
+        if not partitions.is_text(texts):
+            return None
+        if partitions.count(texts) > _MOST_PARTITIONS:
+            self._scattered = _SCATTERED_BATCHES
+            return None
+        return data.cast(schema.arrow_schema(head.table, tuple(data.column_names))), texts
 
     def _layout(self, table: deltalake.DeltaTable, rows: "DataFrame") -> Layout:
         """What the table asks of its files; read again only when its metadata changes."""
@@ -140,17 +179,17 @@ class DeltaAppendSink:
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
-        transaction = executors.AppTransaction(
-            path=self._sink.path,
-            app_id=self._ledgered.app_id,
-            version=ledger.pack(batch.life.epoch, batch.id),
-            said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version),
-        )
         try:
-            opened = executors.start(rows.sparkSession, self._sink.path, head)
-            # Delta's transaction may see a newer table than the one that the rows were made to
-            # fit, and does not compare. What changes from here on is a conflict to it.
-            self._ledgered.require_fit_still(head, self._ledgered.log.head(), batch)
+            begun = self._ledgered.begin(head, batch, rows.sparkSession)
+            if begun is None:
+                return Decision.SKIP
+            opened, version = begun
+            transaction = executors.AppTransaction(
+                path=self._sink.path,
+                app_id=self._ledgered.app_id,
+                version=ledger.pack(batch.life.epoch, batch.id),
+                said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=version),
+            )
             executors.append(self._ledgered.store, opened, head, rows, transaction)
         except (PySparkException, Py4JJavaError) as error:
             raise refused(self._sink.path, error) from error

@@ -5,13 +5,14 @@ table/holdfast-1-7-ab12/_delta_log/…1.json    the merge: files to add and to r
 table/holdfast-1-7-ab12/part-….parquet        the merged files
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from holdfast.errors import SinkRefused
+from holdfast.errors import SinkRefused, StorageUnavailable
 from holdfast.sinks.delta import log
 from holdfast.sinks.delta.append import refused
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -48,6 +49,21 @@ def read_merge(ledgered: LedgeredTable, folder: str) -> Sequence[Line]:
     """Return the actions of the merge into the clone; none if it made no commit."""
     data = ledgered.store.read(f"{folder}/{log.path(1)}")
     return [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
+
+
+def discard_log(ledgered: LedgeredTable, folder: str) -> None:
+    """Delete the clone's log, which nobody reads again; its files are the table's, or VACUUM's.
+
+    A log that stays costs a few kilobytes, so a failure here stops nothing.
+    """
+    with contextlib.suppress(StorageUnavailable):
+        _delete(ledgered, f"{folder}/_delta_log")
+
+
+def _delete(ledgered: LedgeredTable, path: str) -> None:
+    for name in ledgered.store.names(path):
+        _delete(ledgered, f"{path}/{name}")
+        ledgered.store.delete(f"{path}/{name}")
 
 
 def require_plain_files(path: str, lines: Sequence[Line]) -> None:

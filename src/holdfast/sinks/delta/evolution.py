@@ -18,6 +18,8 @@ from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.table import Place
 from holdfast.storage import urls
 
+_BY_HAND = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField
@@ -39,7 +41,10 @@ def _add_by_delta_rs(place: Place, fields: Sequence[str]) -> bool:
     table = place.open()
     try:
         if table is not None:
-            table.alter.add_columns([deltalake.Field.from_json(field) for field in fields])
+            table.alter.add_columns(
+                [deltalake.Field.from_json(field) for field in fields],
+                post_commithook_properties=tables.NO_HOOKS,
+            )
     except OSError as error:
         raise place.unavailable(error) from error
     except CommitFailedError:
@@ -73,5 +78,18 @@ def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") ->
         names = ", ".join(f"`{field.name}`" for field in parsed)
         raise SinkRefused(
             f"Cannot add {names} to the Delta table `{place.path}`: {refusal.strip(': ')}",
-            hint="add the column to the table with Spark SQL, or drop it in the job's function",
+            hint=_advise(place, error),
         ) from error
+
+
+def _advise(place: Place, error: Exception) -> str:
+    """Return what lets the table take the columns: Spark asks for some features by name."""
+    needed = spark_failure.parameters(error, _BY_HAND).get("unsupportedFeatures", "")
+    features = [name.strip() for name in needed.split(",") if name.strip()]
+    if not features:
+        return "add the column to the table with Spark SQL, or drop it in the job's function"
+    pairs = ", ".join(f"'delta.feature.{name}' = 'supported'" for name in features)
+    return (
+        f"run `ALTER TABLE delta.`{place.path}` SET TBLPROPERTIES ({pairs})` with Spark SQL, then"
+        " start again"
+    )

@@ -14,7 +14,7 @@ from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, layout, ledger, log_store, schema
+from holdfast.sinks.delta import executors, layout, ledger, log_store
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
@@ -67,17 +67,6 @@ class LedgeredTable:
             return Nothing(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
         return ledger.last_written(table, self.app_id)
 
-    def require_fit(self, rows: "StructType", *, evolve: bool) -> None:
-        """Raise SchemaMismatch if rows would not fit the table, if there is one."""
-        table = self.place.open()
-        if table is None:
-            return
-        there = schema.of_table(table)
-        added = {field.name for field in schema.missing_columns(rows, there)} if evolve else set()
-        known = type(rows)([field for field in rows.fields if field.name not in added])
-        schema.fitting(known, there, self.place.path)
-        schema.require_not_null(rows, there, self.place.path)
-
     def prepare(self, life: Life, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
         by_spark = log_store.commits_elsewhere(self.place.path, spark)
@@ -110,7 +99,7 @@ class LedgeredTable:
         version = ledger.pack(batch.life.epoch, batch.id)
         return deltalake.CommitProperties(
             custom_metadata={ledger.KEY: said},
-            app_transactions=[deltalake.Transaction(self.app_id, version)],
+            app_transactions=[ledger.transaction(self.app_id, version)],
         )
 
     def append(self, head: Head, batch: Batch, files: Sequence[AddedFile]) -> Decision:
@@ -139,6 +128,24 @@ class LedgeredTable:
                 " partitions or constraints",
                 hint="let the batch run again; nothing of it was written",
             )
+
+    def begin(self, fits: Head, batch: Batch, spark: "SparkSession"):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        """Start a transaction of Delta's on the very version that the batch is decided on.
+
+        Return the transaction, a Java object, and its version; or None where the table has the
+        batch. What Delta's snapshot says of the ledger is not enough: a table may let transactions
+        expire. So the log itself is read after the transaction has started. A commit that comes
+        later is a conflict to Delta if it moves the ledger or changes the table.
+        """
+        for _ in range(_COMMIT_ATTEMPTS):
+            opened = executors.start(spark, self.place.path, fits.table, fits.version)
+            head = self.log.head()
+            if self.decide(head.standing, batch) is Decision.SKIP:
+                return None
+            self.require_fit_still(fits, head, batch)
+            if opened.snapshot().version() == head.version:
+                return opened, head.version
+        raise contract.contended(self.place.path)
 
     def verify(self, batch: Batch) -> Decision:
         """After a write by Spark: was it this driver's batch that the table took?

@@ -1,6 +1,7 @@
 """Merging a batch into a Delta table by Spark's MERGE, in one commit with the ledger.
 
-On S3 the default log store of Spark's Delta writer overwrites the commits of others. There Spark
+On S3 the default log store of Spark's Delta writer overwrites the commits of others, and Delta
+forgets the ledger of a table that lets its transactions expire. In both cases Spark
 merges into a shallow clone (clone.py), which only this driver knows, and holdfast commits the same
 files to the table if nobody else has changed its files or columns since the clone was made.
 
@@ -71,7 +72,7 @@ _SKIPPED = Merged(decision=Decision.SKIP, rows=0, size=0)
 def merge(ledgered: LedgeredTable, given: Merge) -> Merged:
     """Merge the rows; raises KeyTwice, SinkRefused, SinkUnavailable or SinkContended."""
     spark = given.rows.sparkSession
-    in_place = tables.has_exclusive_commits(ledgered.place, spark)
+    in_place = _may_commit(ledgered, given.fits, spark)
     attempt = _merge_in_place if in_place else _merge_aside
     began = time.monotonic()
     with (
@@ -83,6 +84,15 @@ def merge(ledgered: LedgeredTable, given: Merge) -> Merged:
             if merged is not None:
                 return merged
     raise _outpaced(ledgered.place.path, given.batch, time.monotonic() - began)
+
+
+def _may_commit(ledgered: LedgeredTable, head: Head, spark: "SparkSession") -> bool:
+    """Whether Spark may commit its merge itself.
+
+    Where the table lets its transactions expire, it would merge a batch of an older driver again.
+    """
+    exclusive = tables.has_exclusive_commits(ledgered.place, spark)
+    return exclusive and not tables.lets_ledger_expire(head.table)
 
 
 def _outpaced(path: str, batch: Batch, seconds: float) -> SinkContended:
@@ -127,7 +137,9 @@ def _merge_in_place(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") ->
         return None
     decision = ledgered.verify(batch)
     lines = _find_commit(ledgered, batch, head.version)
-    reason = merged_rows.find_loss(ledgered.store, "", lines, changed, given.rule)
+    reason = _find_rival(ledgered, batch, head.version) or merged_rows.find_loss(
+        ledgered.store, "", lines, changed, given.rule
+    )
     if reason:
         raise merged_rows.refuse_committed(ledgered.place.path, batch, reason)
     return _merged(decision, merged_rows.read_metrics(lines))
@@ -135,13 +147,34 @@ def _merge_in_place(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") ->
 
 def _find_commit(ledgered: LedgeredTable, batch: Batch, before: int) -> Sequence[Line]:
     """Return the actions of the batch's own commit: other writers may have committed since."""
-    wanted = ledgered.app_id, ledger.pack(batch.life.epoch, batch.id)
+    own = ledger.pack(batch.life.epoch, batch.id)
     for version in range(ledgered.log.head().version, before, -1):
         lines = _read_commit(ledgered, version)
-        said = [line["txn"] for line in lines if "txn" in line]
-        if any((one["appId"], one["version"]) == wanted for one in said):
+        if own in _list_moves(ledgered, lines):
             return lines
     return []
+
+
+def _find_rival(ledgered: LedgeredTable, batch: Batch, decided_on: int) -> str:
+    """Return which commit moved the ledger between the decision and the merge, or nothing.
+
+    Delta refuses a merge after such a commit, unless the table let its transactions expire since
+    the decision.
+    """
+    own = ledger.pack(batch.life.epoch, batch.id)
+    for version in range(decided_on + 1, ledgered.log.head().version + 1):
+        moves = _list_moves(ledgered, _read_commit(ledgered, version))
+        if own in moves:
+            break
+        if moves:
+            return f"version {version} of the table is a batch of another driver, merged before it"
+    return ""
+
+
+def _list_moves(ledgered: LedgeredTable, lines: Sequence[Line]) -> list[object]:
+    """Return the versions of the job's ledger that a commit has."""
+    said = [line["txn"] for line in lines if "txn" in line]
+    return [one["version"] for one in said if one["appId"] == ledgered.app_id]
 
 
 def _read_commit(ledgered: LedgeredTable, version: int) -> Sequence[Line]:
@@ -152,11 +185,21 @@ def _read_commit(ledgered: LedgeredTable, version: int) -> Sequence[Line]:
 
 def _merge_aside(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") -> Merged | None:
     """Merge into a shallow clone, and commit what its log says; None if another was first."""
-    spark, batch = rows.sparkSession, given.batch
+    batch = given.batch
     head = _decide(ledgered, given)
     if head is None:
         return _SKIPPED
     folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
+    try:
+        return _merge_into_clone(ledgered, given, rows, (head, folder))
+    finally:
+        clone.discard_log(ledgered, folder)
+
+
+def _merge_into_clone(
+    ledgered: LedgeredTable, given: Merge, rows: "DataFrame", at: tuple[Head, str]
+) -> Merged | None:
+    spark, (head, folder) = rows.sparkSession, at
     clone.make(ledgered, folder, head, spark)
     path = f"{ledgered.place.path.rstrip('/')}/{folder}"
     changed = _execute(_open(spark, path), path, rows, given.rule)
@@ -169,7 +212,7 @@ def _merge_aside(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") -> Me
     if reason:
         raise parquet.miscounted(ledgered.place.path, reason)
     actions = list(clone.translate(ledgered, folder, lines, spark))
-    if not _commit(ledgered, batch, now, actions):
+    if not _commit(ledgered, given.batch, now, actions):
         return None
     return _merged(Decision.WRITE, merged_rows.read_metrics(lines))
 
