@@ -17,7 +17,7 @@ from holdfast.model.batch import Batch, Writer, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks import batch_size
-from holdfast.sinks.delta import merge
+from holdfast.sinks.delta import merge, survey
 
 CASES = (
     (100_000, 1_000),
@@ -54,7 +54,7 @@ def _measure_case(
     samples: dict[str, list[float]] = {name: [] for name in engines}
     for round_number in range(-1, rounds):
         for name, batches in engines.items():
-            merge.MODERATE_BYTES = _NO_LIMIT if name == "driver" else -1
+            survey.MODERATE_BYTES = _NO_LIMIT if name == "driver" else -1
             elapsed = next(batches)
             if round_number >= 0:  # an extra first round warms up the JVM
                 samples[name].append(elapsed)

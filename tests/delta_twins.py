@@ -19,12 +19,13 @@ from pyspark.sql import types as T  # noqa: N812
 
 from holdfast.errors import HoldfastError, SinkRefused
 from holdfast.model.definition import DeltaAppend
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.delta import DeltaAppendSink
 from holdfast.sinks.delta.executors import settings
 from holdfast.sinks.delta.table import as_nullable
 from tests import delta_cases as cases
 from tests.adapters.delta_driving import Driver
-from tests.measuring import measured
+from tests.measuring import ToldSize
 
 ZONE = "spark.sql.session.timeZone"
 CODEC = "spark.sql.parquet.compression.codec"
@@ -233,9 +234,8 @@ class Twins:
         declared = DeltaAppend(
             path=self.ours, partition_by=case.partition_by, evolve=True, properties={}
         )
-        sink = DeltaAppendSink(
-            declared, driver.app_id, {}, size=measured(1_000 if case.small else 0)
-        )
+        verdict = Verdict.SMALL if case.small else Verdict.LARGE
+        sink = DeltaAppendSink(declared, driver.app_id, {}, size=ToldSize(verdict))
         frame = self._frame(number)
         try:
             sink.prepare(driver.life, frame.schema, self._spark)

@@ -1,14 +1,13 @@
 """What a merge should leave in a table, in plain Python, and merges of cases that are drawn."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import deltalake
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
@@ -16,14 +15,24 @@ from holdfast.model.batch import Batch, Writer, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import BatchSize, Verdict
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
-from holdfast.sinks.delta import table as tables
+from holdfast.sinks.delta.executors import settings
 from tests import delta_cases
+from tests.measuring import ToldSize
 
 Row = tuple[object, ...]
 SERIAL = "serial_no"
+_OUTPUT = "spark.sql.parquet.outputTimestampType"
+_DAYS, _INT96 = (f"spark.sql.parquet.{name}RebaseModeInWrite" for name in ("datetime", "int96"))
+WRITERS: Mapping[str, Mapping[str, str]] = {
+    "as holdfast sets Spark": {_OUTPUT: "TIMESTAMP_MICROS"},
+    "INT96": {_OUTPUT: "INT96"},
+    "INT96 of the old calendar": {_OUTPUT: "INT96", _INT96: "LEGACY"},
+    "the old calendar": {_OUTPUT: "TIMESTAMP_MICROS", _DAYS: "LEGACY"},
+}
+"""How plain Spark may have written the files that a table has before holdfast merges into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,9 @@ class MergeCase:
     aside: bool
     batches: Sequence[Sequence[Row]]
     verdicts: Sequence[Verdict]
+    present: Sequence[Row] = ()
+    """Rows that plain Spark writes before the batches, with the settings of `writer`."""
+    writer: Mapping[str, str] = field(default_factory=dict)
 
 
 class Model:
@@ -140,8 +152,8 @@ def draw_case(draw: Random) -> MergeCase:
         for f in rows.fields
         if f.name in keys
     }
-    batches = []
-    for number in range(3):
+    batches: list[Sequence[Row]] = []
+    for number in range(4):
         batch = delta_cases.draw_rows(draw, rows, draw.randint(0, 12))
         placed = [
             (
@@ -153,7 +165,9 @@ def draw_case(draw: Random) -> MergeCase:
             )
             for index, row in enumerate(batch)
         ]
-        batches.append(placed if newest else _one_per_key(placed, rows, keys, partition_by))
+        unique = number == 0 or newest is None
+        batches.append(_one_per_key(placed, rows, keys, partition_by) if unique else placed)
+    present = batches.pop(0) if draw.random() < 0.7 else ()
     ways = [Verdict.SMALL, Verdict.SMALL, Verdict.UNMEASURED, Verdict.LARGE, Verdict.LARGE]
     verdicts = [draw.choice(ways) for _ in batches]
     return MergeCase(
@@ -166,6 +180,8 @@ def draw_case(draw: Random) -> MergeCase:
         aside=draw.random() < 0.5,
         batches=batches,
         verdicts=verdicts,
+        present=present,
+        writer=draw.choice(list(WRITERS.values())),
     )
 
 
@@ -199,10 +215,16 @@ class Merger:
     """A driver that merges, by the path that it is told."""
 
     def __init__(
-        self, path: Path | str, case: MergeCase, options: Mapping[str, str] | None = None
+        self,
+        path: Path | str,
+        case: MergeCase,
+        verdict: Verdict = Verdict.SMALL,
+        options: Mapping[str, str] | None = None,
+        *,
+        epoch: int = 1,
     ) -> None:
         self.life = Writer(
-            job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j"
+            job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location="/base/j"
         )
         declared = DeltaMerge(
             path=str(path),
@@ -212,7 +234,22 @@ class Merger:
             properties={},
         )
         app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.sink = DeltaMergeSink(declared, app_id, options or {})
+        self.size = ToldSize(verdict)
+        self.sink = DeltaMergeSink(
+            declared, app_id, options or {}, size=self.size, overwrites=self._overwrites
+        )
+        self._aside = case.aside
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def _overwrites(self, *_: object) -> bool:
+        """Whether Spark merges into a clone, as on S3.
+
+        The sink asks before each merge by Spark, and again after a look at a table that only Spark
+        may merge into. Then happens what is next `meanwhile`.
+        """
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return self._aside
 
     def prepare(self, rows: DataFrame) -> None:
         """Prepare the sink for rows of this kind."""
@@ -230,32 +267,30 @@ class Merger:
         return self.sink.write(batch, rows)
 
 
-def force(monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
-    """Let every batch go the way of this verdict."""
-    monkeypatch.setattr(BatchSize, "judge", lambda *_: verdict)
-
-
 def _count_by_delta_rs(path: Path) -> int:
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
     found = pa.table(query.execute(f'SELECT count("{SERIAL}") AS n FROM t').read_all())
     return int(found.column("n")[0].as_py())
 
 
-def run_case(
-    spark: SparkSession, path: Path, case: MergeCase, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[str], list[str]]:
+def _write_present(spark: SparkSession, path: Path, case: MergeCase) -> None:
+    """Let plain Spark write the rows that are in the table before the batches."""
+    if case.present:
+        rows = spark.createDataFrame(list(case.present), case.rows).coalesce(1)
+        with settings(spark, case.writer):
+            rows.write.format("delta").mode("append").save(str(path))
+
+
+def run_case(spark: SparkSession, path: Path, case: MergeCase) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
-    settings = {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    monkeypatch.setattr(tables, "has_exclusive_commits", lambda *_: not case.aside)
-    try:
+    with settings(spark, {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}):
         spark.sql(delta_cases.create_table_sql(str(path), case.table, case.partition_by))
+        _write_present(spark, path, case)
         merger, model = Merger(path, case), Model(case)
+        model.merge(case.present)
         merger.prepare(spark.createDataFrame([], case.rows))
         for number, (batch, verdict) in enumerate(zip(case.batches, case.verdicts, strict=True)):
-            force(monkeypatch, verdict)
+            merger.size.verdict = verdict
             rows = spark.createDataFrame(list(batch), case.rows).repartition(2)
             assert merger.write(number, rows) is Decision.WRITE
             model.merge(batch)
@@ -263,6 +298,3 @@ def run_case(
         wanted = spark.createDataFrame(model.rows(), case.table).collect()
         assert _count_by_delta_rs(path) == len(found), "delta-rs and Spark read different rows"
         return sorted(map(repr, found)), sorted(map(repr, wanted))
-    finally:
-        for key, earlier in before.items():
-            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)

@@ -1,11 +1,11 @@
 """How many generated cases two Delta writers have agreed on, as the sink's code stands now."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from holdfast.sinks import delta
+from tests.code_digest import digest_code
 
 _FILE = Path(__file__).with_name("twin_totals.json")
 _CODE = Path(delta.__file__).parent
@@ -45,7 +45,4 @@ def add_case(name: str, seconds: float) -> None:
 
 
 def _digest() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(_CODE.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_code(_CODE.glob("*.py"))

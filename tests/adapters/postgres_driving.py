@@ -10,11 +10,13 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from tests.measuring import ToldSize
 
 from holdfast.examples.database import ROLE, Database
 from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink
 
@@ -106,16 +108,20 @@ class Driver:
         schema: StructType = SCHEMA,
         types: pa.Schema = TYPES,
         base: str = "/base",
+        verdict: Verdict = Verdict.SMALL,
     ) -> None:
         self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location=f"{base}/j"
         )
         key = LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
         self._schema, self._types = schema, types
+        size = ToldSize(verdict)
         if isinstance(sink, PostgresAppend):
-            self.sink: PostgresAppendSink | PostgresUpsertSink = PostgresAppendSink(sink, key)
+            self.sink: PostgresAppendSink | PostgresUpsertSink = PostgresAppendSink(
+                sink, key, size=size
+            )
         else:
-            self.sink = PostgresUpsertSink(sink, key)
+            self.sink = PostgresUpsertSink(sink, key, size=size)
 
     def start(self) -> "Driver":
         self.sink.prepare(self.life, self._schema, None)  # type: ignore[arg-type]

@@ -2,21 +2,29 @@
 
 # ruff: noqa: D102  a fake says what it does by what it stands for
 
+import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import deltalake
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.adapters.delta_driving import SCHEMA, BareSession, Driver
+from tests.measuring import ToldSize
 
 from holdfast.errors import DriverFenced, SchemaMismatch, SinkContended
 from holdfast.model.definition import DeltaAppend
+from holdfast.model.ids import Epoch
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink
 
 WIDER = StructType([*SCHEMA.fields, StructField("more", StringType())])
+
+JOBS = 4
 
 
 def nothing() -> None:
@@ -62,7 +70,7 @@ class Appending(Driver):
     def __init__(self, path: Path, *, epoch: int = 1, evolve: bool = False) -> None:
         super().__init__(path, epoch=epoch)
         declared = DeltaAppend(path=str(path), partition_by=(), evolve=evolve, properties={})
-        self.sink = DeltaAppendSink(declared, self.app_id, {})
+        self.sink = DeltaAppendSink(declared, self.app_id, {}, size=ToldSize(Verdict.SMALL))
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def put(self, number: int, rows: Rows) -> Decision:
@@ -92,6 +100,31 @@ def test_a_column_more_is_refused_or_added(tmp_path: Path) -> None:
     assert driver.put(1, Rows(WIDER)) is Decision.WRITE
     found = sorted(held(tmp_path), key=str)
     assert [row["more"] for row in found] == ["m", None]
+
+
+def test_jobs_that_add_columns_at_the_same_time_all_get_theirs(tmp_path: Path) -> None:
+    """A job that was second looks at the table again; on S3 Spark could not help it."""
+    Appending(tmp_path)
+    together = Barrier(JOBS)
+
+    def evolve(job: int) -> None:
+        driver = Driver(tmp_path, job=f"job-{job}")
+        declared = DeltaAppend(path=str(tmp_path), partition_by=(), evolve=True, properties={})
+        sink = DeltaAppendSink(declared, driver.app_id, {}, overwrites=lambda *_: True)
+        for turn in range(3):
+            together.wait()
+            more = StructField(f"more_{job}_{turn}", StringType())
+            life = dataclasses.replace(driver.life, epoch=Epoch(turn + 1))
+            try:
+                sink.prepare(life, StructType([*SCHEMA.fields, more]), BareSession())  # type: ignore[arg-type]
+            except BaseException:
+                together.abort()  # or the others would wait for ever
+                raise
+
+    with ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(evolve, range(JOBS)))
+    names = {field.name for field in deltalake.DeltaTable(tmp_path).schema().fields}
+    assert names == {"id", "job"} | {f"more_{j}_{t}" for j in range(JOBS) for t in range(3)}
 
 
 def test_a_newer_driver_takes_over_while_the_rows_are_collected(tmp_path: Path) -> None:

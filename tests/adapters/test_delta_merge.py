@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.adapters.delta_driving import BareSession
+from tests.measuring import ToldSize
 
 from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehind, SinkRefused
 from holdfast.model.batch import Batch, Writer, WrittenBatch, make_ledger_key
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
 
@@ -67,7 +69,7 @@ class Merging:
             path=str(path), keys=keys, newest=newest, partition_by=partition_by, properties={}
         )
         app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
-        self.sink = DeltaMergeSink(declared, app_id, options or {})
+        self.sink = DeltaMergeSink(declared, app_id, options or {}, size=ToldSize(Verdict.SMALL))
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def write(self, number: int, *rows: Row, digest: str | None = None) -> Decision:

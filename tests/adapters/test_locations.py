@@ -233,3 +233,19 @@ def test_a_base_at_the_top_has_nothing_beside_it() -> None:
     store = open_store("memory://")
     for url in ("/c", "s3://bucket"):
         assert locations.find_records_beside(Base(url=url, store=store), JOB, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "following"),
+    [((), (), 0), ((0,), (), 0), ((5, 6), (5, 6), 7), ((5, 6, 7), (5, 6), 7), ((6, 7), (), 7)],
+    ids=["new", "first planned", "nothing pending", "one pending", "commits lost"],
+)
+def test_the_batch_that_spark_runs_next(
+    tmp_path: Path, offsets: tuple[int, ...], commits: tuple[int, ...], following: int
+) -> None:
+    """A gap is accepted before this batch, and before no other one."""
+    store = open_store(str(tmp_path), {})
+    for log, numbers in (("offsets", offsets), ("commits", commits)):
+        for number in numbers:
+            store.write(f"j/{log}/{number}", b"v1\n{}")
+    assert locations.find_next_batch(store, JobName("j")) == following

@@ -1,6 +1,5 @@
 """How long each decoder has been fuzzed, as its code stands now."""
 
-import hashlib
 import json
 import sys
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from holdfast import decode
+from tests.code_digest import digest_code
 from tests.formats import FORMATS
 
 _FILE = Path(__file__).with_name("totals.json")
@@ -76,7 +76,4 @@ def _code(name: str) -> str:
             FORMATS[name].decode(example)
     finally:
         sys.setprofile(None)
-    digest = hashlib.sha256()
-    for path in sorted(one for one in reached if one.parent == _CODE):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_code(one for one in reached if one.parent == _CODE)

@@ -118,3 +118,19 @@ def test_a_batch_that_the_driver_could_not_take_is_not_collected_again() -> None
     with pytest.raises(MemoryError):
         size.collected(batch(1_000), TooMuch(0))  # type: ignore[arg-type]
     assert judge(size, 1_000) is Verdict.LARGE
+
+
+def test_a_failure_to_collect_is_forgotten_after_a_while() -> None:
+    class Failing(Plan):
+        def toArrow(self) -> None:  # noqa: N802  Spark's name
+            raise OSError
+
+    size = BatchSize()
+    for batches in (20, 40):
+        size.saw(batch(1_000), 1_000, 43_000)
+        assert judge(size, 1_000) is Verdict.SMALL
+        with pytest.raises(OSError, match=r"^$"):
+            size.collected(batch(1_000), Failing(0))  # type: ignore[arg-type]
+        for _ in range(batches):
+            size.saw(batch(1_000), 1_000, 43_000)
+            assert judge(size, 1_000) is Verdict.LARGE

@@ -73,6 +73,8 @@ REFUSED_UNASKED = {
     "an older ledger, same batch": (7, standing(3, 7), SinkBehind),
     "an older ledger, nothing written": (0, standing(3, None), SinkBehind),
     "beyond the next one": (9, standing(4, 7), SinkBehind),
+    "nothing there, batch 1": (1, standing(4, None), SinkBehind),
+    "nothing there, batch 40": (40, standing(4, None), SinkBehind),
     "far beyond": (1000, standing(4, 0), SinkBehind),
 }
 
@@ -224,7 +226,10 @@ def test_a_ledger_that_has_lost_the_end_is_asked_for_the_digest() -> None:
         contract.decide(given, after(LOST), lambda _: OTHER)
 
 
-def test_the_first_batch_of_an_empty_ledger_may_begin_anywhere() -> None:
+def test_the_first_batch_of_an_empty_ledger_may_begin_anywhere_if_that_was_accepted() -> None:
     """As a checkpoint of 40 batches does in front of a sink that adopts it."""
-    given = replace(batch(40), begins={"0": 400})
+    life = replace(batch(40).life, gap_before=BatchId(40))
+    given = replace(batch(40), begins={"0": 400}, life=life)
     assert contract.decide(given, standing(4, None), not_asked) is Decision.WRITE
+    with pytest.raises(SinkBehind, match=r"expected batch 0 .* found batch 41"):
+        contract.decide(replace(given, id=BatchId(41)), standing(4, None), not_asked)

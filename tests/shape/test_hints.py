@@ -56,6 +56,14 @@ FOLLOWED = {
         "tests/adapters/test_postgres_sessions.py"
         "::test_a_batch_that_is_pending_when_a_replaced_table_is_accepted_is_written"
     ),
+    "run `ALTER TABLE delta.`…` UNSET TBLPROPERTIES": (
+        "tests/spark/test_delta_fence.py"
+        "::test_a_table_that_only_spark_merges_into_must_keep_its_transactions"
+    ),
+    "run `ALTER TABLE delta.`…` SET TBLPROPERTIES": (
+        "tests/spark/test_delta_requirements.py"
+        "::test_a_feature_that_a_new_column_needs_is_enabled_as_told"
+    ),
     "start over: delete": _BEGIN,
     "DELETE FROM holdfast_ledger": _BEGIN,
     "delete every table that the query writes": _BEGIN,

@@ -10,11 +10,10 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.adapters.postgres_driving import Desk, Driver
-from tests.measuring import measure_before
 
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.examples.database import Database
-from holdfast.sinks import batch_size
+from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import staging
 from holdfast.sinks.postgres.append import _Appended
@@ -48,21 +47,17 @@ def desk(database: Database) -> Desk:
     return Desk(database)
 
 
-@pytest.fixture(params=["by the driver", "by the executors"])
-def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    chosen = str(request.param)
-    measure_before(monkeypatch)
-    if chosen == "by the executors":
-        monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
-    return chosen
+BY = pytest.mark.parametrize(
+    "by", [Verdict.SMALL, Verdict.LARGE], ids=["by the driver", "by the executors"]
+)
 
 
 def written(driver: Driver, number: int, rows: DataFrame) -> Decision:
     return driver.sink.write(driver.batch(number), rows)
 
 
-def started(desk: Desk, rows: DataFrame) -> Driver:
-    return Driver(desk.append(), schema=rows.schema).start()
+def started(desk: Desk, rows: DataFrame, by: Verdict = Verdict.SMALL) -> Driver:
+    return Driver(desk.append(), schema=rows.schema, verdict=by).start()
 
 
 def by_id(desk: Desk) -> dict[object, dict[str, object]]:
@@ -97,10 +92,10 @@ def test_instants_inside_other_values_are_those_of_the_rows(
     assert found == [(True,)]
 
 
-def test_every_type_comes_back_as_it_was(desk: Desk, spark: SparkSession, by: str) -> None:
-    assert by
+@BY
+def test_every_type_comes_back_as_it_was(desk: Desk, spark: SparkSession, by: Verdict) -> None:
     rows = spark.sql(TYPED)
-    assert written(started(desk, rows), 0, rows) is Decision.WRITE
+    assert written(started(desk, rows, by), 0, rows) is Decision.WRITE
     found = by_id(desk)
     text = 'it\'s "q" \\ \n \U0001f600'
     moment = dt.datetime.fromisoformat("2026-01-02T03:04:05.678901")
@@ -163,15 +158,15 @@ BAD = {
 }
 
 
+@BY
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_value_fails_the_batch_whole_and_is_named(
-    desk: Desk, spark: SparkSession, by: str, case: str
+    desk: Desk, spark: SparkSession, by: Verdict, case: str
 ) -> None:
-    assert by
     value, kind, said = BAD[case]
     desk.query(f'CREATE TABLE rows (id bigint, "the column" {kind})')
     rows = spark.range(20).repartition(2).withColumn("the column", F.expr(value))
-    driver = started(desk, rows)
+    driver = started(desk, rows, by)
     with pytest.raises(SinkRefused, match=said) as caught:
         written(driver, 0, rows)
     assert "column `the column`" in caught.value.message
@@ -210,24 +205,26 @@ def test_types_that_would_not_come_back_are_refused(
         started(desk, spark.sql(f"SELECT {given} AS v"))
 
 
-def test_columns_in_another_order_and_spelling(desk: Desk, spark: SparkSession, by: str) -> None:
-    assert by
+@BY
+def test_columns_in_another_order_and_spelling(
+    desk: Desk, spark: SparkSession, by: Verdict
+) -> None:
     desk.query('CREATE TABLE rows ("Value" text, extra int DEFAULT 7, "KEY" text PRIMARY KEY)')
     rows = spark.sql("SELECT 'a' AS key, 'x' AS value")
-    driver = Driver(desk.upsert(newest=None), schema=rows.schema).start()
+    driver = Driver(desk.upsert(newest=None), schema=rows.schema, verdict=by).start()
     assert written(driver, 0, rows) is Decision.WRITE
     assert written(driver, 1, spark.sql("SELECT 'a' AS key, 'y' AS value")) is Decision.WRITE
     assert desk.query("SELECT * FROM rows") == [("y", 7, "a")]
 
 
+@BY
 def test_the_newest_wins_however_the_batch_is_partitioned(
-    desk: Desk, spark: SparkSession, by: str
+    desk: Desk, spark: SparkSession, by: Verdict
 ) -> None:
-    assert by
     rows = spark.range(1_000).selectExpr(
         "CAST(id % 10 AS STRING) AS key", "id DIV 20 AS at", "CAST(id AS STRING) AS value"
     )
-    driver = Driver(desk.upsert(), schema=rows.schema).start()
+    driver = Driver(desk.upsert(), schema=rows.schema, verdict=by).start()
     outcomes = set()
     for number, partitions in enumerate((1, 3, 7)):
         shuffled = rows.orderBy(F.rand()).repartition(partitions)
@@ -237,12 +234,9 @@ def test_the_newest_wins_however_the_batch_is_partitioned(
     assert outcomes == {tuple((str(k), 49, str(990 + k)) for k in range(10))}
 
 
-def test_no_staging_is_left_and_empty_batches_are_noted(
-    desk: Desk, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
+def test_no_staging_is_left_and_empty_batches_are_noted(desk: Desk, spark: SparkSession) -> None:
     rows = spark.range(100).repartition(5)
-    driver = started(desk, rows)
+    driver = started(desk, rows, Verdict.LARGE)
     assert written(driver, 0, rows) is Decision.WRITE
     assert written(driver, 1, rows.where("id < 0")) is Decision.WRITE
     assert written(driver, 1, rows) is Decision.SKIP
@@ -261,7 +255,6 @@ def test_a_batch_of_many_partitions_takes_few_staging_tables(
     desk: Desk, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transaction locks each of them, and a server has room for so many locks."""
-    monkeypatch.setattr(batch_size, "SMALL_BYTES", -1)
     monkeypatch.setattr(staging, "MOST_TABLES", 5)
     moved: list[int] = []
     move = _Appended.move
@@ -272,6 +265,6 @@ def test_a_batch_of_many_partitions_takes_few_staging_tables(
 
     monkeypatch.setattr(_Appended, "move", count)
     rows = spark.range(0, 60, numPartitions=30)
-    assert written(started(desk, rows), 0, rows) is Decision.WRITE
+    assert written(started(desk, rows, Verdict.LARGE), 0, rows) is Decision.WRITE
     assert moved == [5]
     assert desk.query("SELECT count(*), count(DISTINCT id) FROM rows") == [(60, 60)]

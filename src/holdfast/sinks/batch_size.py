@@ -35,6 +35,7 @@ EXPANSION = 4
 _GUESSED_BYTES_PER_BYTE = 16.0
 _GROWTH = 16
 _REMEMBERED = 20
+_LONGEST = 1_280
 _NO_INPUT = 16
 _NO_ESTIMATE = 1 << 60
 
@@ -85,9 +86,13 @@ class BatchSize:
         self._seen: dict[Kind, deque[Ratio]] = {kind: deque(maxlen=_REMEMBERED) for kind in Kind}
         self._plan_bytes = _NO_ESTIMATE
         self._too_much = False
+        self._pause = 0
+        self._next_pause = _REMEMBERED
 
     def judge(self, batch: Batch, rows: "DataFrame") -> Verdict:
         """Say how large the batch is going to be."""
+        self._too_much = self._pause > 0
+        self._pause = max(0, self._pause - 1)
         if isinstance(batch.expected_rows, Unknown):
             self._plan_bytes = caching.plan_bytes(rows)
         given = _input(batch, self._plan_bytes)
@@ -128,14 +133,18 @@ class BatchSize:
                     self._remember(given, count, size)
 
     def collected(self, batch: Batch, rows: "DataFrame") -> pa.Table:
-        """The rows on the driver; if they turn out too many for it, later batches are not tried.
+        """The rows on the driver; if that fails, the next batches are not tried.
 
         Spark refuses to collect more than the driver is set to take. The batch then fails, runs
-        again, and goes through the executors.
+        again, and goes through the executors. What failed may also have passed: after 20 batches
+        the driver collects again, and after twice as many if that fails, too.
         """
-        self._too_much = True
-        table = rows.toArrow()
-        self._too_much = False
+        try:
+            table = rows.toArrow()
+        except BaseException:
+            self._pause, self._next_pause = self._next_pause, min(self._next_pause * 2, _LONGEST)
+            self._too_much = True
+            raise
         self.saw(batch, table.num_rows, table.nbytes)
         return table
 

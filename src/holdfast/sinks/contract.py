@@ -5,7 +5,9 @@ comparing the batch at hand with what the sink last wrote:
 
     the ledger has a higher epoch          a newer driver took over    DriverFenced
     the ledger has a lower epoch           the table was replaced      SinkBehind
-    the ledger has no batch                first batch                 write
+    the ledger has no batch                batch 0                     write
+    the ledger has no batch                a later batch: the table    SinkBehind, or write if
+                                             was lost, or is new         that was accepted
     batch is the next one, and begins      the ordinary case           write
       where the last one ended
     batch is the next one, and begins      rows would be lost or       BatchNotContinuous
@@ -94,16 +96,16 @@ def decide(
             " table was replaced while the job ran",
             hint="put the table back, then start again",
         )
-    if standing.batch is None:
+    following = BatchId(0 if standing.batch is None else standing.batch + 1)
+    if batch.id == following:
+        if standing.batch is not None:
+            _require_continuous(batch, standing, recall)
         return Decision.WRITE
-    if batch.id == standing.batch + 1:
-        _require_continuous(batch, standing, recall)
-        return Decision.WRITE
-    if batch.id > standing.batch:
+    if batch.id > following:
         if batch.life.gap_before == batch.id:
             return Decision.WRITE
         raise SinkBehind(
-            f"expected batch {standing.batch + 1} of job `{batch.life.job}` next, found batch"
+            f"expected batch {following} of job `{batch.life.job}` next, found batch"
             f" {batch.id}: the sink has lost batches that the checkpoint counts as done",
             hint=advice.BEHIND,
         )

@@ -78,6 +78,13 @@ _SINK = (
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
     "INVALID_UTF8_STRING",
 )
+_CONFLICTS = frozenset(
+    {
+        "DELTA_METADATA_CHANGED",
+        "DELTA_PROTOCOL_CHANGED",
+        "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+    }
+)
 LASTING = frozenset((*_CODE, *_CHECKPOINT, *_SOURCE, *_SINK))
 """Conditions, or main parts of them, that come back at every start from the same checkpoint."""
 
@@ -85,6 +92,12 @@ LASTING = frozenset((*_CODE, *_CHECKPOINT, *_SOURCE, *_SINK))
 def is_lasting(error: BaseException) -> bool:
     """Whether the same error comes back at every start, by the names that Spark gives it."""
     return any(name in LASTING or name.partition(".")[0] in LASTING for name in conditions(error))
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether Delta refused a commit because another writer changed the table first."""
+    names = conditions(error)
+    return any(name in _CONFLICTS or name.startswith("DELTA_CONCURRENT_") for name in names)
 
 
 def conditions(error: BaseException) -> tuple[str, ...]:

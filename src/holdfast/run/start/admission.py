@@ -120,7 +120,9 @@ def take_lease(
         generation=claim.generation,
         epoch=held.epoch,
         location=claim.location,
-        gap_before=_find_next_batch(claim.done) if SinkBehind.code in accepted else None,
+        gap_before=locations.find_next_batch(base.store, job.name)
+        if SinkBehind.code in accepted
+        else None,
     )
     admitted = AdmittedJob(job=job, life=life, lease=held, outputs=claim.outputs, evidence=None)
     try:
@@ -180,10 +182,6 @@ def _is_first_start(
     return empty and (recorded is None or recorded.adopted == done)
 
 
-def _find_next_batch(done: BatchId | None) -> BatchId:
-    return BatchId(0 if done is None else done + 1)
-
-
 def require_sinks_complete(
     base: locations.Base, mine: AdmittedJob, accepted: frozenset[str], *, again: bool
 ) -> AdmittedJob:
@@ -197,7 +195,7 @@ def require_sinks_complete(
     ledgers = _read_ledgers(mine.outputs)
     _require_read(mine.job, ledgers)
     done = locations.find_last_committed(base.store, mine.job.name)
-    if again and mine.life.gap_before != _find_next_batch(done):
+    if again and mine.life.gap_before != locations.find_next_batch(base.store, mine.job.name):
         mine = replace(mine, life=replace(mine.life, gap_before=None), gaps={})
     gaps: dict[OutputName, BatchId | None] = {}
     for name, last in ledgers.items():

@@ -137,8 +137,19 @@ def _parse_identity(data: bytes | Missing) -> Identity | None:
 
 def find_last_committed(store: Store, job: JobName) -> BatchId | None:
     """Return the last batch in the checkpoint's commit log; None if the log is empty."""
-    names = [name for name in store.names(f"{job}/commits") if name.isdecimal()]
-    return BatchId(max(int(name) for name in names)) if names else None
+    return _find_last_entry(store, f"{job}/commits")
+
+
+def find_next_batch(store: Store, job: JobName) -> BatchId:
+    """Return the batch that Spark runs next: the last planned one, unless it is committed."""
+    planned, done = _find_last_entry(store, f"{job}/offsets"), find_last_committed(store, job)
+    after = BatchId(0 if done is None else done + 1)
+    return after if planned is None else max(planned, after)
+
+
+def _find_last_entry(store: Store, log: str) -> BatchId | None:
+    numbers = [int(name) for name in store.names(log) if name.isdecimal()]
+    return BatchId(max(numbers)) if numbers else None
 
 
 def record_identity(store: Store, job: JobName, identity: Identity) -> None:

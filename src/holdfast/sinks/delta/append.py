@@ -1,17 +1,27 @@
 """The Delta append sink."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import deltalake
+import pyarrow as pa
 
 from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.model.batch import Batch, LastWritten, Writer
 from holdfast.model.definition import DeltaAppend
 from holdfast.sinks import batch_size, contract, spark_failure
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import evolution, executors, ledger, parquet, partitions, schema
+from holdfast.sinks.delta import (
+    evolution,
+    executors,
+    ledger,
+    log_store,
+    parquet,
+    partitions,
+    requirements,
+    schema,
+)
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.layout import Layout, read_layout
 from holdfast.sinks.delta.ledgered import LedgeredTable
@@ -29,6 +39,9 @@ _VIOLATIONS = (
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
 )
 _CALLING = "An error occurred while calling "
+_EVOLUTIONS = 20
+_MOST_PARTITIONS = 1_000
+_SCATTERED_BATCHES = 20
 _CODEC = "spark.sql.parquet.compression.codec"
 
 
@@ -42,30 +55,45 @@ class DeltaAppendSink:
         options: Mapping[str, str],
         *,
         size: batch_size.BatchSize | None = None,
+        overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self._sink = sink
-        self._ledgered = LedgeredTable(sink, app_id, options)
+        self._ledgered = LedgeredTable(sink, app_id, options, overwrites=overwrites)
         self._size = size or batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
         self._fit = schema.Fit(sink.path)
         self._known: tuple[deltalake.DeltaTable, Layout] | None = None
+        self._required: deltalake.DeltaTable | None = None
+        self._scattered = 0
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from its transaction log."""
         return self._ledgered.last_written()
 
-    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:  # noqa: ARG002  JDBC needs it
+    def require_fit(self, schema: "StructType", spark: "SparkSession") -> None:
         """Raise SchemaMismatch if the rows would not fit the table as it is now."""
-        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
+        table = self._ledgered.place.open()
+        if table is None:
+            requirements.require_creatable(self._ledgered.place, schema, spark)
+        else:
+            requirements.require_rows(table, schema, self._sink.path, evolve=self._sink.evolve)
 
     def prepare(self, life: Writer, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit.
 
         What a write would refuse about the columns is refused here, before a batch is planned.
         """
-        self._ledgered.require_fit(schema, evolve=self._sink.evolve)
+        self.require_fit(schema, spark)
         self._ledgered.prepare(life, schema, spark)
         head = self._evolve(self._ledgered.log.head(), schema, spark)
+        self._require(head, schema, spark)
+
+    def _require(self, head: Head, rows: "StructType", spark: "SparkSession") -> None:
+        """Raise what is wrong with the table for the rows; asked again when the table changed."""
+        if self._required is head.table:
+            return
+        requirements.require_rows(head.table, rows, self._sink.path, evolve=self._sink.evolve)
         executors.require_zone(head, spark, self._sink.path)
+        self._required = head.table
 
     def write(self, batch: Batch, rows: "DataFrame") -> Decision:
         """Write the files first and then name them in one commit with the ledger.
@@ -78,6 +106,7 @@ class DeltaAppendSink:
         head = self._evolve(head, rows.schema, rows.sparkSession)
         if self._ledgered.decide(head.standing, batch) is Decision.SKIP:  # it may be a newer one
             return Decision.SKIP
+        self._require(head, rows.schema, rows.sparkSession)
         fitted = self._fit.select(head.table, rows)
         if not head.native:
             return self._write_by_spark(head, batch, fitted)
@@ -86,21 +115,41 @@ class DeltaAppendSink:
     def _files(self, head: Head, batch: Batch, rows: "DataFrame") -> list[AddedFile]:
         """Write the batch's files, and count the rows in them against the rows of the plan."""
         layout = self._layout(head.table, rows)
-        store, path = self._ledgered.store, self._sink.path
-        if layout.plain and self._size.small(batch, rows):
+        collected = self._collect(head, batch, rows) if layout.plain else None
+        if collected is not None:
+            data, texts = collected
             folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
-            told = partitions.add_texts(rows, head.partition_by)
-            collected = self._size.collected(batch, told)
-            data, texts = partitions.take_texts(collected, head.partition_by)
-            data = data.cast(schema.arrow_schema(head.table, tuple(data.column_names)))
-            files = parquet.by_driver(store, folder, data, texts, layout)
-            produced = collected.num_rows
+            files = parquet.by_driver(self._ledgered.store, folder, data, texts, layout)
+            produced = data.num_rows
         else:
+            store, path = self._ledgered.store, self._sink.path
             files, produced = executors.write_files(store, path, head, rows, layout)
             stored = sum(file.size for file in files)
             self._size.saw(batch, produced, stored * batch_size.EXPANSION)
-        parquet.require_rows(path, files, produced)
+        parquet.require_rows(self._sink.path, files, produced)
         return files
+
+    def _collect(
+        self, head: Head, batch: Batch, rows: "DataFrame"
+    ) -> tuple[pa.Table, pa.Table] | None:
+        """Return the rows on the driver and the texts of their partitions, or None.
+
+        The driver writes one file per partition, so that a batch with many of them goes to the
+        executors, and with it the next ones.
+        """
+        if self._scattered > 0:
+            self._scattered -= 1
+            return None
+        if not self._size.small(batch, rows):
+            return None
+        collected = self._size.collected(batch, partitions.add_texts(rows, head.partition_by))
+        data, texts = partitions.take_texts(collected, head.partition_by)
+        if not partitions.is_text(texts):
+            return None
+        if partitions.count(texts) > _MOST_PARTITIONS:
+            self._scattered = _SCATTERED_BATCHES
+            return None
+        return data.cast(schema.arrow_schema(head.table, tuple(data.column_names))), texts
 
     def _layout(self, table: deltalake.DeltaTable, rows: "DataFrame") -> Layout:
         """What the table asks of its files; read again only when its metadata changes."""
@@ -116,11 +165,13 @@ class DeltaAppendSink:
         """
         if not self._sink.evolve:
             return head
-        added = schema.missing_columns(rows, schema.of_table(head.table))
-        if not added:
-            return head
-        evolution.add_columns(self._ledgered.place, head, added, spark)
-        return self._ledgered.log.head()
+        for _ in range(_EVOLUTIONS):  # another writer may change the table first
+            added = schema.missing_columns(rows, schema.of_table(head.table))
+            if not added:
+                return head
+            evolution.add_columns(self._ledgered.place, head, added, spark)
+            head = self._ledgered.log.head()
+        raise contract.contended(self._sink.path)
 
     def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         """Let Delta's own transaction write and commit what the table asks more for."""
@@ -128,13 +179,18 @@ class DeltaAppendSink:
         from pyspark.errors import PySparkException
 
         tables.require_exclusive_commits(self._ledgered.place, rows.sparkSession)
-        transaction = executors.AppTransaction(
-            app_id=self._ledgered.app_id,
-            version=ledger.pack(batch.life.epoch, batch.id),
-            said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=head.version),
-        )
         try:
-            executors.append(self._ledgered.store, self._sink.path, head, rows, transaction)
+            begun = self._ledgered.begin(head, batch, rows.sparkSession)
+            if begun is None:
+                return Decision.SKIP
+            opened, version = begun
+            transaction = executors.AppTransaction(
+                path=self._sink.path,
+                app_id=self._ledgered.app_id,
+                version=ledger.pack(batch.life.epoch, batch.id),
+                said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=version),
+            )
+            executors.append(self._ledgered.store, opened, head, rows, transaction)
         except (PySparkException, Py4JJavaError) as error:
             raise refused(self._sink.path, error) from error
         return self._ledgered.verify(batch)
@@ -146,10 +202,9 @@ def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUn
     Its error may be one of the query, too, which runs while the rows are written: a function that
     failed, an executor that was lost, storage that did not answer. Those pass.
     """
-    names = spark_failure.conditions(error)
-    if any(name.startswith("DELTA_CONCURRENT") for name in names):
+    if spark_failure.is_conflict(error):
         return contract.contended(path)
-    for name in names:
+    for name in spark_failure.conditions(error):
         if name in _VIOLATIONS:
             return _violated(path, name, spark_failure.parameters(error, name))
     said = _first_line(error)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import deltalake
+
 from holdfast.errors import SinkContended, SinkRefused, SinkUnavailable
 from holdfast.sinks import caching
 from holdfast.sinks.delta import parquet
@@ -37,8 +39,9 @@ _STATISTICS = "spark.databricks.delta.stats.collect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppTransaction:
-    """What a commit says of the job's ledger: whose, how far, and the ledger itself."""
+    """What a commit says of the job's ledger: in which table, whose, how far, and the ledger."""
 
+    path: str
     app_id: str
     version: int
     said: str
@@ -48,31 +51,66 @@ def write_files(
     store: Folder, path: str, head: Head, rows: "DataFrame", layout: Layout
 ) -> tuple[list[AddedFile], int]:
     """Write the rows; return the files as storage holds them, and how many rows the plan had."""
-    transaction = _start(rows.sparkSession, path, head)
+    transaction = start(rows.sparkSession, path, head.table, head.version)
     with settings(rows.sparkSession, {_STATISTICS: "false"}):
         actions, frame, count = _write(transaction, head, rows)
     produced = frame.queryExecution().observedMetrics().apply(count.name()).getLong(0)
     return parquet.read_back(store, path, _read_actions(actions), layout), int(produced)
 
 
-def append(
-    store: Folder, path: str, head: Head, rows: "DataFrame", transaction: AppTransaction
+def append(  # type: ignore[no-untyped-def]
+    store: Folder,
+    opened,  # noqa: ANN001  a Java object
+    head: Head,
+    rows: "DataFrame",
+    transaction: AppTransaction,
 ) -> None:
     """Write the rows, count them, and let Delta's transaction commit them with the ledger.
 
     Writes nothing where the table has this batch or a newer one of the job already.
     """
-    opened = _start(rows.sparkSession, path, head)
-    if opened.txnVersion(transaction.app_id) >= transaction.version:
+    path = transaction.path
+    if not _watch_ledger(opened, transaction):
         return
     actions, _, count = _write(opened, head, rows)
     files = parquet.read_back(store, path, _read_actions(actions), Layout())
     parquet.require_rows(path, files, _await_count(path, count))
-    classes = rows.sparkSession._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
+    _commit(rows.sparkSession, opened, actions, transaction)
+
+
+def move_ledger(  # type: ignore[no-untyped-def]
+    spark: "SparkSession",
+    opened,  # noqa: ANN001  a Java object
+    transaction: AppTransaction,
+) -> None:
+    """Let Delta's transaction commit the ledger alone, unless the table has a newer one."""
+    if _watch_ledger(opened, transaction):
+        classes = spark._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
+        nothing = classes.org.apache.spark.api.python.PythonUtils.toSeq([])  # type: ignore[union-attr]
+        _commit(spark, opened, nothing, transaction)
+
+
+def _watch_ledger(opened, transaction: AppTransaction) -> bool:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return whether the ledger is older; a commit that moves it from now on is a conflict.
+
+    The answer alone proves nothing: Delta forgets transactions that the table lets expire.
+    """
+    return bool(opened.txnVersion(transaction.app_id) < transaction.version)
+
+
+def _commit(  # type: ignore[no-untyped-def]
+    spark: "SparkSession",
+    opened,  # noqa: ANN001  a Java object
+    actions,  # noqa: ANN001  a Java object
+    transaction: AppTransaction,
+) -> None:
+    classes = spark._jvm  # noqa: SLF001  PySpark does not pass Delta's writer on
     assert classes is not None  # noqa: S101  a session that runs has one
     nothing = classes.scala.Option.empty()
+    # Without a time, a table that lets transactions expire would forget this one at once.
+    now = classes.java.lang.System.currentTimeMillis()
     ledger = classes.org.apache.spark.sql.delta.actions.SetTransaction(
-        transaction.app_id, transaction.version, classes.scala.Option.empty()
+        transaction.app_id, transaction.version, classes.scala.Option.apply(now)
     )
     by = opened.metadata().partitionColumns()
     known = [
@@ -94,11 +132,16 @@ def _count_parameters(transaction, kind) -> int:  # type: ignore[no-untyped-def]
     return int(constructor.getParameterCount())
 
 
-def _start(spark: "SparkSession", path: str, head: Head):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    """Start a transaction of Delta's on the table as it is now, a Java object."""
+def start(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    spark: "SparkSession", path: str, table: deltalake.DeltaTable, version: int
+):
+    """Start a transaction of Delta's on the table as it is now, a Java object.
+
+    Raises SinkContended where that is not the given table, or an older version of it.
+    """
     log = delta_log(spark, path)
     transaction = log.startTransaction()
-    _require_same_table(spark, path, head, log, transaction.snapshot())
+    _require_same_table(spark, path, (table, version), log, transaction.snapshot())
     return transaction
 
 
@@ -135,19 +178,20 @@ def _await_count(path: str, count) -> int:  # type: ignore[no-untyped-def]  # no
 def _require_same_table(  # type: ignore[no-untyped-def]
     spark: "SparkSession",
     path: str,
-    head: Head,
+    wanted: tuple[deltalake.DeltaTable, int],
     log,  # noqa: ANN001  a Java object
     snapshot,  # noqa: ANN001  a Java object
 ) -> None:
     """Raise where Spark remembers another table at this place, or an older version of it."""
-    known = snapshot.metadata().id() == str(head.table.metadata().id)
-    if known and snapshot.version() >= head.version:
+    table, version = wanted
+    known = snapshot.metadata().id() == str(table.metadata().id)
+    if known and snapshot.version() >= version:
         return
     classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     classes.DeltaLog.invalidateCache(spark._jsparkSession, log.dataPath())  # noqa: SLF001
     raise SinkContended(
         f"Spark reads version {snapshot.version()} of the Delta table `{path}`, which is already"
-        f" at {head.version}" + ("" if known else " and was created again"),
+        f" at {version}" + ("" if known else " and was created again"),
         hint="let the batch run again; nothing of it was written",
     )
 

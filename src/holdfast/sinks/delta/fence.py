@@ -8,26 +8,27 @@ The older driver may be alive and commit every few milliseconds, while opening a
 of them. So the table is opened once, and from there its log is followed entry by entry, as the
 older driver does: whoever creates the next entry first wins it.
 
-Spark's writer cannot be told after which entry its commit is to stand. If the older driver commits
-a batch just before it, the fence carries the batch before on; so one more commit of Spark's puts
-that right, now that no older driver can commit any more.
+Where Spark has to commit, a transaction of Delta's is started first, and the log is followed up to
+the version that it started on. If another driver of the job commits after that, it is a conflict to
+Delta, and the fence starts over.
 """
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import deltalake
 
-from holdfast.errors import SinkBehind
+from holdfast.errors import SinkBehind, SinkContended
 from holdfast.model import advice
 from holdfast.model.batch import LastWritten, NothingWritten, Writer, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId
-from holdfast.sinks import contract
-from holdfast.sinks.delta import ledger, log
+from holdfast.sinks import contract, spark_failure
+from holdfast.sinks.delta import executors, ledger, log
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.table import Place
-from holdfast.storage import Folder, Missing, exclusive, urls
+from holdfast.storage import Folder, Missing, exclusive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
 _OPENINGS = 20
 _ENTRIES = 10_000
 _GONE = Unknown(reason=ledger.CLEANED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fence:
+    """Who shuts others out, and where."""
+
+    place: Place
+    store: Folder
+    life: Writer
+    app_id: str
 
 
 def fence(
@@ -47,22 +58,22 @@ def fence(
     spark: "SparkSession",
 ) -> None:
     """Create the table if there is none, and shut out drivers of lower epochs."""
+    mine = _Fence(place=place, store=store, life=life, app_id=app_id)
     for _ in range(_OPENINGS):
         table = place.open()
         if table is None:
             if place.by_spark:
                 place.create_by_spark(schema, spark)
             else:
-                place.create(life, app_id, schema)
+                place.create(life, app_id, schema, spark)
             continue
         last = ledger.last_written(table, app_id)
         _require_rows_kept(place, last, life)
         if isinstance(last, Unknown) or _stands(table, app_id, last, life):
             return
         if place.by_spark or not tables.native_append(table):
-            said = ledger.of_start(life, app_id, last, decided_on=table.version())
-            _commit_by_spark(place, life, app_id, last, said, spark)
-        elif _commit_at_end(store, table, life, app_id, last):
+            _commit_by_spark(mine, table, last, spark)
+        elif _commit_at_end(mine, table, last):
             return
     raise contract.contended(place.path)
 
@@ -101,26 +112,22 @@ def _batch(last: LastWritten) -> BatchId | None:
 
 
 def _commit_at_end(
-    store: Folder,
-    table: deltalake.DeltaTable,
-    life: Writer,
-    app_id: str,
-    last: WrittenBatch | NothingWritten,
+    mine: _Fence, table: deltalake.DeltaTable, last: WrittenBatch | NothingWritten
 ) -> bool:
     """Create the first log entry that is free; False if the table has to be opened anew."""
     partition_by = tuple(table.metadata().partition_columns)
     version = table.version() + 1
     for _ in range(_ENTRIES):
-        data = store.read(log.path(version))
+        data = mine.store.read(log.path(version))
         if isinstance(data, Missing):
-            transaction = ledger.pack(life.epoch, _batch(last))
-            said = ledger.of_start(life, app_id, last)
-            text = log.commit_text(app_id, transaction, said, partition_by, ())
-            if exclusive.create(store, log.path(version), text):
+            transaction = ledger.pack(mine.life.epoch, _batch(last))
+            said = ledger.of_start(mine.life, mine.app_id, last)
+            text = log.commit_text(mine.app_id, transaction, said, partition_by, ())
+            if exclusive.create(mine.store, log.path(version), text):
                 return True
             continue
-        moved = _moved(last, data, app_id)
-        if isinstance(moved, Unknown) or moved.epoch >= life.epoch:
+        moved = _moved(last, data, mine.app_id)
+        if isinstance(moved, Unknown) or moved.epoch >= mine.life.epoch:
             return False
         last, version = moved, version + 1
     return False
@@ -141,21 +148,47 @@ def _moved(
 
 
 def _commit_by_spark(
-    place: Place, life: Writer, app_id: str, last: LastWritten, said: str, spark: "SparkSession"
+    mine: _Fence,
+    table: deltalake.DeltaTable,
+    last: WrittenBatch | NothingWritten,
+    spark: "SparkSession",
 ) -> None:
+    """Let Spark commit the fence, or nothing where the table has to be opened anew."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    tables.require_exclusive_commits(place, spark)
-    empty = tables.no_rows(spark, place)
+    path = mine.place.path
+    tables.require_exclusive_commits(mine.place, spark)
     try:
-        (
-            empty.write.format("delta")
-            .mode("append")
-            .option("txnAppId", app_id)
-            .option("txnVersion", ledger.pack(life.epoch, _batch(last)))
-            .option("userMetadata", said)
-            .save(urls.to_spark_url(place.path))
+        opened = executors.start(spark, path, table, table.version())
+        version = opened.snapshot().version()
+        now = _follow(mine, last, range(table.version() + 1, version + 1))
+        if isinstance(now, Unknown):
+            return
+        transaction = executors.AppTransaction(
+            path=path,
+            app_id=mine.app_id,
+            version=ledger.pack(mine.life.epoch, _batch(now)),
+            said=ledger.of_start(mine.life, mine.app_id, now, decided_on=version),
         )
-    except PySparkException as error:
-        if "DELTA_CONCURRENT" not in str(error):
+        executors.move_ledger(spark, opened, transaction)
+    except SinkContended:
+        return
+    except (PySparkException, Py4JJavaError) as error:
+        if not spark_failure.is_conflict(error):
             raise
+
+
+def _follow(
+    mine: _Fence, last: WrittenBatch | NothingWritten, versions: range
+) -> WrittenBatch | NothingWritten | Unknown:
+    """What the table holds for the job after more commits, if those are none of a newer driver."""
+    for version in versions:
+        data = mine.store.read(log.path(version))
+        if isinstance(data, Missing):
+            return Unknown(reason="the commit is not there")
+        moved = _moved(last, data, mine.app_id)
+        if isinstance(moved, Unknown) or moved.epoch >= mine.life.epoch:
+            return Unknown(reason="the commit changes more than rows, or is of a newer driver")
+        last = moved
+    return last

@@ -15,6 +15,7 @@ under the key `holdfast`, Spark's Delta writer into `userMetadata`; both hold th
     decided_on  the version that the driver saw    where others may commit before it does
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -37,7 +38,7 @@ KEY = "holdfast"
 CLEANED = "the commit was cleaned away"
 RESTORE = "RESTORE"
 _DECIDED_ON = "decided_on"
-_EXPIRY = "delta.setTransactionRetentionDuration"
+EXPIRY = "delta.setTransactionRetentionDuration"
 _BATCH_BITS = 40
 _HISTORY_STEPS = (20, 1_000)
 
@@ -51,6 +52,14 @@ def unpack(version: int) -> tuple[Epoch, BatchId | None]:
     """The epoch, and the last batch written if there is one."""
     low = version & ((1 << _BATCH_BITS) - 1)
     return Epoch(version >> _BATCH_BITS), BatchId(low - 1) if low else None
+
+
+def transaction(app_id: str, version: int) -> deltalake.Transaction:
+    """Return the app transaction of a commit by delta-rs, with its time.
+
+    Without a time, a table that lets transactions expire forgets this one at once.
+    """
+    return deltalake.Transaction(app_id, version, last_updated=time.time_ns() // 1_000_000)
 
 
 def of_batch(batch: Batch, app_id: str, *, decided_on: int | None = None) -> str:
@@ -84,7 +93,7 @@ def standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     if version is not None:
         epoch, batch = unpack(version)
         return SinkPosition(epoch=epoch, batch=batch)
-    if _EXPIRY in table.metadata().configuration:
+    if EXPIRY in table.metadata().configuration:
         return _in_history(table, app_id)
     return SinkPosition(epoch=Epoch(0), batch=None)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -15,7 +15,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch
 from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
-from holdfast.sinks.delta import executors, layout, ledger, log_store, schema
+from holdfast.sinks.delta import executors, layout, ledger, log_store
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.log import Head, LogTail
@@ -33,7 +33,12 @@ class LedgeredTable:
     """One table, one app transaction, and the rule that both move together."""
 
     def __init__(
-        self, sink: DeltaAppend | DeltaMerge, app_id: str, options: Mapping[str, str]
+        self,
+        sink: DeltaAppend | DeltaMerge,
+        app_id: str,
+        options: Mapping[str, str],
+        *,
+        overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self.app_id = app_id
         self.place = tables.Place(
@@ -41,6 +46,7 @@ class LedgeredTable:
             options=options,
             partition_by=sink.partition_by,
             properties=sink.properties,
+            overwrites=overwrites,
         )
         self._spark: SparkSession | None = None
         self._checkpointing: threading.Thread | None = None
@@ -61,17 +67,6 @@ class LedgeredTable:
         if table is None:
             return NothingWritten(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
         return ledger.last_written(table, self.app_id)
-
-    def require_fit(self, rows: "StructType", *, evolve: bool) -> None:
-        """Raise SchemaMismatch if rows would not fit the table, if there is one."""
-        table = self.place.open()
-        if table is None:
-            return
-        there = schema.of_table(table)
-        added = {field.name for field in schema.missing_columns(rows, there)} if evolve else set()
-        known = type(rows)([field for field in rows.fields if field.name not in added])
-        schema.fitting(known, there, self.place.path)
-        schema.require_not_null(rows, there, self.place.path)
 
     def prepare(self, life: Writer, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
@@ -105,7 +100,7 @@ class LedgeredTable:
         version = ledger.pack(batch.life.epoch, batch.id)
         return deltalake.CommitProperties(
             custom_metadata={ledger.KEY: said},
-            app_transactions=[deltalake.Transaction(self.app_id, version)],
+            app_transactions=[ledger.transaction(self.app_id, version)],
         )
 
     def append(self, head: Head, batch: Batch, files: Sequence[AddedFile]) -> Decision:
@@ -122,13 +117,35 @@ class LedgeredTable:
             known, head = head, self.log.head()
             if self.decide(head.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
-            if not head.asks_as(known):
-                raise SinkContended(
-                    f"expected the table `{self.place.path}` to stay as it was while batch"
-                    f" {batch.id} was written, found that another writer changed its columns,"
-                    " partitions or constraints",
-                    hint="let the batch run again; nothing of it was written",
-                )
+            self.require_fit_still(known, head, batch)
+        raise contract.contended(self.place.path)
+
+    def require_fit_still(self, fits: Head, now: Head, batch: Batch) -> None:
+        """Raise SinkContended where rows that fit the table as it was may not fit it any more."""
+        if not now.asks_as(fits):
+            raise SinkContended(
+                f"expected the table `{self.place.path}` to stay as it was while batch"
+                f" {batch.id} was written, found that another writer changed its columns,"
+                " partitions or constraints",
+                hint="let the batch run again; nothing of it was written",
+            )
+
+    def begin(self, fits: Head, batch: Batch, spark: "SparkSession"):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        """Start a transaction of Delta's on the very version that the batch is decided on.
+
+        Return the transaction, a Java object, and its version; or None where the table has the
+        batch. What Delta's snapshot says of the ledger is not enough: a table may let transactions
+        expire. So the log itself is read after the transaction has started. A commit that comes
+        later is a conflict to Delta if it moves the ledger or changes the table.
+        """
+        for _ in range(_COMMIT_ATTEMPTS):
+            opened = executors.start(spark, self.place.path, fits.table, fits.version)
+            head = self.log.head()
+            if self.decide(head.standing, batch) is Decision.SKIP:
+                return None
+            self.require_fit_still(fits, head, batch)
+            if opened.snapshot().version() == head.version:
+                return opened, head.version
         raise contract.contended(self.place.path)
 
     def verify(self, batch: Batch) -> Decision:

@@ -50,11 +50,12 @@ class Head:
         """Whether files that were written for the other head fit this one, too."""
         if self.table is other.table:
             return True
-        return (self.native, self.partition_by, self.table.schema()) == (
-            other.native,
-            other.partition_by,
-            other.table.schema(),
-        )
+        return _list_demands(self) == _list_demands(other)
+
+
+def _list_demands(head: Head) -> tuple[object, ...]:
+    properties = head.table.metadata().configuration
+    return head.native, head.partition_by, head.table.schema(), properties
 
 
 class LogTail:

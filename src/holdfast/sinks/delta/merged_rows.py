@@ -1,8 +1,9 @@
 """Do the files of a merge have the rows that the merge says it has written?
 
 A merge writes rows that it copies from the files it replaces, rows that it updates and rows that it
-inserts. Their sum has to be in the footers of the files that its commit adds. Without a `newest`
-column every row of the batch is inserted or replaces one; with it, older rows are left out.
+inserts. Their sum has to be in the footers of the files that its commit adds, and storage has to
+have those files as they were written. Without a `newest` column every row of the batch is inserted
+or replaces one; with it, older rows are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,29 +13,32 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
-from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.newest import Rule
-from holdfast.sinks.delta.parquet import WrittenFile
+from holdfast.sinks.delta.parquet import FileDiffers, WrittenFile
+from holdfast.storage import Folder
 
 Lines = Sequence[Mapping[str, Mapping[str, object]]]
 _WRITTEN = ("numTargetRowsCopied", "numTargetRowsUpdated", "numTargetRowsInserted")
 
 
-def find_loss(ledgered: LedgeredTable, folder: str, lines: Lines, changed: int, rule: Rule) -> str:
-    """Return how the files of a commit by Spark's MERGE differ from what it says, or nothing.
+def find_loss(store: Folder, folder: str, lines: Lines, changed: int, rule: Rule) -> str:
+    """Return how a commit by Spark's MERGE and its files differ from what Spark says, or nothing.
 
-    `folder` is the folder in the table that the paths of the commit begin at.
+    `changed` is how many rows Spark says that it has added or replaced. `folder` is the folder in
+    the table that the paths of the commit begin at. A commit that is missing, or that does not
+    count, has written no rows.
     """
-    metrics = read_metrics(lines)
-    if not lines or not metrics:
-        return f"the merge changed {changed} rows and made no commit" if changed else ""
-    files = parquet.read_back(
-        ledgered.store, ledgered.place.path, _list_new_files(folder, lines), Layout()
-    )
+    try:
+        files = parquet.read_files(store, _list_new_files(folder, lines), Layout())
+    except FileDiffers as error:
+        return error.reason
     found = sum(file.rows for file in files)
+    metrics = read_metrics(lines)
     written = sum(metrics.get(name, 0) for name in _WRITTEN)
     if found != written:
         return f"the merge wrote {written} rows, its files hold {found}"
+    if written < changed:
+        return f"the merge changed {changed} rows, its commit has {written}"
     return find_gap(metrics.get("numSourceRows", 0), changed, rule)
 
 

@@ -28,6 +28,7 @@ _POSITION = "position"
 _ROW = "__holdfast_row"
 _PARTITIONS = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date"})
 _ORDERED = _PARTITIONS | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
+_FLOATING = frozenset({"float", "double"})
 
 
 class KeyTwice(Exception):
@@ -76,7 +77,9 @@ def decide_rule(
         newest=deciding[-1].name if newest else None,
         ties=tuple(field.name for field in rows.fields if _breaks_ties(field.dataType)),
         texts=tuple(field.name for field in partitions if field.dataType.typeName() == "string"),
+        # delta-rs compares floating keys by their bits: it has several NaNs, and Spark has one.
         by_driver=all(_is_atomic(field.dataType) for field in deciding)
+        and all(field.dataType.typeName() not in _FLOATING for field in deciding[: len(keys)])
         and all(field.dataType.typeName() in _PARTITIONS for field in partitions),
     )
 
@@ -175,9 +178,10 @@ def _groups(columns: list[pa.ChunkedArray]) -> pa.Table:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floating numbers with one zero; Arrow groups 0.0 and -0.0 apart."""
+    """Floating numbers with one zero and one NaN; Arrow groups them by their bits."""
     if pa.types.is_floating(column.type):
-        return pc.add(column, pa.scalar(0.0, column.type))
+        zeros = pc.add(column, pa.scalar(0.0, column.type))
+        return pc.if_else(pc.is_nan(zeros), pa.scalar(float("nan"), column.type), zeros)
     return column
 
 

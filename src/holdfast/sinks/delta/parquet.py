@@ -23,6 +23,7 @@ from holdfast.sinks.delta.layout import Layout
 from holdfast.storage import Folder, Missing
 
 _FOOTER_THREADS = 8
+_WRITE_THREADS = 8
 _FOOTER_BYTES = 64 << 10
 
 
@@ -54,24 +55,43 @@ def by_driver(
 
     `texts` has the partition values of the rows as text, one column per partition column.
     """
-    actions = []
-    for index, (values, part) in enumerate(_partitions(rows, texts)):
+
+    def write(index: int, values: Mapping[str, str | None], part: pa.Table) -> AddedFile:
         buffer = io.BytesIO()
         footers: list[pq.FileMetaData] = []
         pq.write_table(part, buffer, compression=layout.compression, metadata_collector=footers)
         data = buffer.getvalue()
         path = f"{folder}/part-{index:05d}.parquet"
         store.write(path, data)
-        actions.append(_action(path, len(data), values, footers[0], layout))
-    return actions
+        return _action(path, len(data), values, footers[0], layout)
+
+    with ThreadPoolExecutor(_WRITE_THREADS) as pool:
+        numbered = ((index, *one) for index, one in enumerate(_partitions(rows, texts)))
+        return list(pool.map(lambda one: write(*one), numbered))
+
+
+class FileDiffers(Exception):
+    """Storage does not have a file as its writer says that it wrote it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def read_back(
     store: Folder, table: str, written: Sequence[WrittenFile], layout: Layout
 ) -> list[AddedFile]:
-    """Return the files with rows, as storage has them now."""
+    """Return the files with rows, as storage has them before a commit names them."""
+    try:
+        return read_files(store, written, layout)
+    except FileDiffers as error:
+        raise miscounted(table, error.reason) from error
+
+
+def read_files(store: Folder, written: Sequence[WrittenFile], layout: Layout) -> list[AddedFile]:
+    """Return the files with rows, as storage has them now; raises FileDiffers."""
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        found = list(pool.map(lambda file: _of_file(store, table, file, layout), written))
+        found = list(pool.map(lambda file: _of_file(store, file, layout), written))
     return [file for file in found if file.rows]
 
 
@@ -82,19 +102,26 @@ def require_rows(table: str, files: Sequence[AddedFile], produced: int) -> None:
         raise miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
 
 
-def _of_file(store: Folder, table: str, file: WrittenFile, layout: Layout) -> AddedFile:
-    tail = _tail(store, file.path, _FOOTER_BYTES)
+def read_footer(store: Folder, path: str) -> pq.FileMetaData | None:
+    """Return the footer of a Parquet file, or None where there is none that can be read."""
+    tail = _tail(store, path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > len(tail):
-        tail = _tail(store, file.path, needed)
+        tail = _tail(store, path, needed)
     try:
-        footer = pq.read_metadata(pa.BufferReader(tail))
-    except (pa.ArrowException, OSError) as error:
+        return pq.read_metadata(pa.BufferReader(tail))
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def _of_file(store: Folder, file: WrittenFile, layout: Layout) -> AddedFile:
+    footer = read_footer(store, file.path)
+    if footer is None:
         reason = f"`{file.path}` was written with {file.size} bytes and cannot be read"
-        raise miscounted(table, reason) from error
+        raise FileDiffers(reason)
     if (size := store.size(file.path)) != file.size:
         reason = f"`{file.path}` was written with {file.size} bytes and has {size}"
-        raise miscounted(table, reason)
+        raise FileDiffers(reason)
     return _action(file.path, file.size, file.partition_values, footer, layout)
 
 

@@ -41,6 +41,23 @@ def take_texts(rows: pa.Table, partition_by: tuple[str, ...]) -> tuple[pa.Table,
     return plain, pa.table(texts, names=list(partition_by))
 
 
+def is_text(texts: pa.Table) -> bool:
+    """Whether all texts are UTF-8; Spark replaces the bytes of others, which Arrow does not."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def count(texts: pa.Table) -> int:
+    """How many partitions the texts name."""
+    if not texts.num_columns:
+        return 1
+    names = [str(index) for index in range(texts.num_columns)]
+    return int(texts.rename_columns(names).group_by(names).aggregate([]).num_rows)
+
+
 def quote(name: str) -> str:
     """Return a column's name as Spark's SQL takes it, whatever letters it has."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,7 +1,7 @@
 """Do the rows fit the table, and in which order and spelling of columns?"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -12,7 +12,7 @@ from holdfast.sinks.delta.partitions import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 _EXPLICIT = "delta.identity.allowExplicitInsert"
 _FILLED = ("delta.generationExpression", "delta.identity", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
@@ -60,15 +60,8 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
 
     Raises SchemaMismatch, naming the column, where the rows do not fit.
     """
+    require_distinct(rows, path)
     by_name = {field.name.lower(): field for field in rows.fields}
-    if len(by_name) < len(rows.fields):
-        names = [field.name for field in rows.fields]
-        twice = next(n for n in names if [m.lower() for m in names].count(n.lower()) > 1)
-        raise SchemaMismatch(
-            f"expected each column once for the Delta table `{path}`, found `{twice}` twice"
-            " (letter case does not tell columns apart)",
-            hint=f"rename or drop one `{twice}` in the job's function",
-        )
     extra = missing_columns(rows, table)
     if extra:
         raise SchemaMismatch(
@@ -87,6 +80,13 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
                 f" {field.dataType.simpleString()}, found {own.dataType.simpleString()}",
                 hint=f"cast `{own.name}` in the job's function",
             )
+        if not _takes_nulls_of(field.dataType, own.dataType):
+            raise SchemaMismatch(
+                f"Cannot write column `{own.name}` to the Delta table `{path}`: the table takes no"
+                " nulls inside the column, and Spark does not know that the rows have none",
+                hint=f"use `array_compact` on the arrays in `{own.name}`, or create the table with"
+                " elements that may be null",
+            )
         if (field.metadata or {}).get(_EXPLICIT) is False:
             raise SchemaMismatch(
                 f"expected rows without the column `{field.name}` of the Delta table `{path}`,"
@@ -95,6 +95,73 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
             )
         columns[own.name] = field.name
     return columns
+
+
+def require_distinct(rows: "StructType", path: str) -> None:
+    """Raise SchemaMismatch where two columns have one name, also inside of structs."""
+    names = [field.name for field in rows.fields]
+    lower = [name.lower() for name in names]
+    twice = next((name for name in names if lower.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise SchemaMismatch(
+            f"expected each column once for the Delta table `{path}`, found `{twice}` twice"
+            " (letter case does not tell columns apart)",
+            hint=f"rename or drop one `{twice}` in the job's function",
+        )
+    for field in rows.fields:
+        for inner in _list_structs(field.dataType):
+            require_distinct(inner, path)
+
+
+def _list_structs(kind: "DataType") -> list["StructType"]:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return [kind]
+        case ArrayType():
+            return _list_structs(kind.elementType)
+        case MapType():
+            return _list_structs(kind.keyType) + _list_structs(kind.valueType)
+        case _:
+            return []
+
+
+def require_partitions(
+    rows: "StructType", table: "StructType", partition_by: Sequence[str], path: str
+) -> None:
+    """Raise SchemaMismatch where the rows lack a partition column that the table does not fill."""
+    for field in _lacking(rows, table):
+        if field.name in partition_by and not _is_filled(field):
+            raise _lacks(field, path, "which the table is partitioned by")
+
+
+def is_same_type(one: "DataType", other: "DataType") -> bool:
+    """Whether values of one type are values of the other, nulls aside."""
+    return _shape(one.jsonValue()) == _shape(other.jsonValue()) and (
+        one.simpleString() == other.simpleString()
+    )
+
+
+def _takes_nulls_of(table: "DataType", rows: "DataType") -> bool:
+    """Whether the table's type takes nulls wherever the rows may have them inside of a value.
+
+    Spark's Delta writer does not look: it stores a null element of such an array as a zero.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match table, rows:
+        case ArrayType(), ArrayType():
+            narrow = rows.containsNull and not table.containsNull
+            return not narrow and _takes_nulls_of(table.elementType, rows.elementType)
+        case MapType(), MapType():
+            narrow = rows.valueContainsNull and not table.valueContainsNull
+            return not narrow and _takes_nulls_of(table.valueType, rows.valueType)
+        case StructType(), StructType():
+            pairs = zip(table.fields, rows.fields, strict=False)
+            return all(_takes_nulls_of(one.dataType, other.dataType) for one, other in pairs)
+        case _:
+            return True
 
 
 def _shape(kind: object) -> object:

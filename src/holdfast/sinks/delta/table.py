@@ -7,7 +7,7 @@ committed to by Spark's Delta writer, with the same app transaction.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,6 +124,8 @@ class Place:
     properties: Mapping[str, str]
     by_spark: bool = False
     """Whether every commit has to go through Spark's Delta writer, for its log store."""
+    overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites
+    """Whether Spark's Delta writer may overwrite a commit of another writer at an address."""
 
     def open(self) -> deltalake.DeltaTable | None:
         """The table as it is now, or None where there is none.
@@ -143,27 +145,42 @@ class Place:
                 time.sleep(pause)
         return None
 
-    def create(self, life: Writer, app_id: str, schema: "StructType") -> None:
-        """Create the table with the ledger in its first commit."""
+    def create(
+        self, life: Writer, app_id: str, schema: "StructType", spark: "SparkSession"
+    ) -> None:
+        """Create the table with the ledger in its first commit.
+
+        delta-rs does not know all properties. What it refuses is left to Spark.
+        """
         try:
             deltalake.DeltaTable.create(
                 urls.to_rust_url(self.path),
                 deltalake.Schema.from_json(json.dumps(as_nullable(schema.jsonValue()))),
-                partition_by=list(self.partition_by),
+                partition_by=list(self._spell_partitions(schema)),
                 configuration=dict(self.properties),
                 storage_options=dict(self.options) or None,
                 commit_properties=deltalake.CommitProperties(
                     custom_metadata={ledger.KEY: ledger.of_start(life, app_id, _NOTHING)},
-                    app_transactions=[deltalake.Transaction(app_id, ledger.pack(life.epoch, None))],
+                    app_transactions=[ledger.transaction(app_id, ledger.pack(life.epoch, None))],
                 ),
             )
         except (DeltaError, OSError, ValueError) as error:
-            if self.open() is None:
+            if self.open() is not None:
+                return
+            if isinstance(error, OSError) or not self.properties:
                 raise self.unavailable(error) from error
+            self.create_by_spark(schema, spark)
+
+    def _spell_partitions(self, schema: "StructType") -> tuple[str, ...]:
+        """The partition columns as the rows spell them: letter case does not tell columns apart."""
+        names = {name.lower(): name for name in schema.names}
+        return tuple(names.get(name.lower(), name) for name in self.partition_by)
 
     def create_by_spark(self, schema: "StructType", spark: "SparkSession") -> None:
         """Create the table through Spark's Delta writer; the ledger comes with the next commit."""
         from delta.tables import DeltaTable
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
         require_exclusive_commits(self, spark)
@@ -172,11 +189,23 @@ class Place:
             DeltaTable.createIfNotExists(spark)
             .location(urls.to_spark_url(self.path).replace("file:///", "file:/"))
             .addColumns(StructType.fromJson(nullable))
-            .partitionedBy(*self.partition_by)
+            .partitionedBy(*self._spell_partitions(schema))
         )
         for key, value in self.properties.items():
             builder = builder.property(key, value)
-        builder.execute()
+        try:
+            builder.execute()
+        except (PySparkException, Py4JJavaError) as error:
+            raise self.refused(error) from error
+
+    def refused(self, error: Exception) -> SinkRefused:
+        """The error of a table that Spark's Delta writer does not create as it is declared."""
+        lines = [line.removeprefix(": ") for line in str(error).strip().splitlines()]
+        said = next((line for line in lines if "Exception" in line or "[" in line), lines[0])
+        return SinkRefused(
+            f"Cannot create the Delta table `{self.path}` as it is declared: {said}",
+            hint="change `properties` of the sink; nothing was created",
+        )
 
     def unavailable(self, error: Exception) -> SinkRefused | StorageUnavailable:
         """The error of a table that cannot be used, in one sentence."""
@@ -213,7 +242,7 @@ def as_nullable(kind: object) -> object:
 
 def has_exclusive_commits(place: Place, spark: "SparkSession") -> bool:
     """Whether of two commits of one version by Spark's Delta writer the second fails."""
-    return not log_store.overwrites(place.path, spark)
+    return not place.overwrites(place.path, spark)
 
 
 def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
@@ -239,8 +268,30 @@ def require_mergeable(place: Place, table: deltalake.DeltaTable, spark: "SparkSe
             f" `{place.path}`",
             hint="unset the property, or declare the sink with `delta_append`",
         )
-    if not native_merge(table):
+    if place.by_spark or not native_merge(table):
         require_exclusive_commits(place, spark)
+        _require_lasting_ledger(place, table)
+
+
+def lets_ledger_expire(table: deltalake.DeltaTable) -> bool:
+    """Whether Spark's Delta writer may forget which batches are in the table."""
+    return ledger.EXPIRY in table.metadata().configuration
+
+
+def _require_lasting_ledger(place: Place, table: deltalake.DeltaTable) -> None:
+    """Raise where Spark has to commit merges itself, and would forget the ledger after a while.
+
+    Spark's MERGE cannot be told on which version of the table it is to start: only its memory of
+    the ledger keeps it from merging a batch of an older driver after those of a newer one.
+    """
+    if lets_ledger_expire(table):
+        raise SinkRefused(
+            f"Cannot merge into the Delta table `{place.path}`: with `{ledger.EXPIRY}`, Spark's"
+            " Delta writer forgets which batches were merged, and a driver that was presumed dead"
+            " could merge an old batch again",
+            hint=f"run `ALTER TABLE delta.`{place.path}` UNSET TBLPROPERTIES ('{ledger.EXPIRY}')`"
+            " with Spark SQL, then start again",
+        )
 
 
 def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
@@ -298,6 +349,17 @@ def _fields(kind: object) -> Iterator[dict[str, object]]:
         yield from _fields(field.get("type"))
     for part in ("elementType", "keyType", "valueType"):
         yield from _fields(kind.get(part))
+
+
+def list_kinds(kind: object) -> Iterator[str]:
+    """Every plain type in a type, also inside structs, lists and maps."""
+    if isinstance(kind, str):
+        yield kind
+    if isinstance(kind, dict):
+        for field in kind.get("fields", ()):
+            yield from list_kinds(field.get("type"))
+        for part in ("elementType", "keyType", "valueType"):
+            yield from list_kinds(kind.get(part))
 
 
 def _has_duties(schema: Mapping[str, list[dict[str, object]]]) -> bool:

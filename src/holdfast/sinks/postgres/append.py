@@ -8,6 +8,7 @@ from psycopg import sql
 
 from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend
+from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 class PostgresAppendSink:
     """Appends each batch to a PostgreSQL table in one transaction with its ledger."""
 
-    def __init__(self, sink: PostgresAppend, key: LedgerKey) -> None:
-        self._table = LedgeredTable(sink, key, _Appended(sink))
+    def __init__(
+        self, sink: PostgresAppend, key: LedgerKey, *, size: BatchSize | None = None
+    ) -> None:
+        self._table = LedgeredTable(sink, key, _Appended(sink), size)
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it."""

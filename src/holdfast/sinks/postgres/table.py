@@ -116,7 +116,13 @@ class Planned:
 class LedgeredTable:
     """One table and one ledger row, which change in one transaction."""
 
-    def __init__(self, sink: PostgresAppend | PostgresUpsert, key: LedgerKey, rows: Rows) -> None:
+    def __init__(
+        self,
+        sink: PostgresAppend | PostgresUpsert,
+        key: LedgerKey,
+        rows: Rows,
+        size: BatchSize | None,
+    ) -> None:
         self.identifier = sql.Identifier(sink.schema, sink.table)
         self._sink = sink
         self._rows = rows
@@ -124,7 +130,7 @@ class LedgeredTable:
         self._ledger = Ledger(sink.schema, sink.table, key)
         self._prefix = staging.prefix(key)
         self._tag = staging.tag(sink.schema, key)
-        self._size = BatchSize()
+        self._size = size or BatchSize()
         self._fenced: Epoch | None = None
         self._connection: psycopg.Connection | None = None
         self._ending: Callable[[], object] = _nothing

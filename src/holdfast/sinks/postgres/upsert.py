@@ -26,6 +26,7 @@ from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.model.batch import Batch, LastWritten, LedgerKey, Writer
 from holdfast.model.definition import PostgresUpsert
 from holdfast.sinks import pg_catalog
+from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
@@ -54,9 +55,11 @@ _NULLS_NOT_DISTINCT_SINCE = 150_000
 class PostgresUpsertSink:
     """Upserts each batch into a PostgreSQL table in one transaction with its ledger."""
 
-    def __init__(self, sink: PostgresUpsert, key: LedgerKey) -> None:
+    def __init__(
+        self, sink: PostgresUpsert, key: LedgerKey, *, size: BatchSize | None = None
+    ) -> None:
         self._sink = sink
-        self._table = LedgeredTable(sink, key, _Upserted(sink))
+        self._table = LedgeredTable(sink, key, _Upserted(sink), size)
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it."""
