@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench.measure import Result, at_least
-from holdfast.model.batch import Batch, Writer, make_ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks import batch_size
 from holdfast.sinks.delta import merge, survey
+from holdfast.sinks.delta.ledger import make_app_id
 
 CASES = (
     (100_000, 1_000),
@@ -70,7 +71,9 @@ def _merge_batches(
     declared = DeltaMerge(
         path=str(path), keys=("id",), newest="version", partition_by=(), properties={}
     )
-    app_id = make_ledger_key(_WRITER.job, _WRITER.generation, OutputName("table"))
+    app_id = make_app_id(
+        LedgerKey(job=_WRITER.job, generation=_WRITER.generation, output=OutputName("table"))
+    )
     sink = merge.DeltaMergeSink(declared, app_id, {})
     sink.prepare(_WRITER, _make_rows(spark, 1).schema, spark)
     number = 0

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from bench.measure import Result
-from holdfast.model.batch import Writer, make_ledger_key
+from holdfast.model.batch import LedgerKey, Writer
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.run.query.batch import OffsetReader
@@ -23,6 +23,7 @@ from holdfast.run.watch.records import Recorder, RunLog
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.fence import fence
 from holdfast.sinks.delta.layout import Layout
+from holdfast.sinks.delta.ledger import make_app_id
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.storage import open_store
 
@@ -41,7 +42,9 @@ def measure_overhead(home: Path) -> list[Result]:
         job=acquired.job, generation=Generation(1), epoch=acquired.epoch, location=str(home / "job")
     )
     sink = DeltaAppend(path=str(home / "table"), partition_by=(), evolve=False, properties={})
-    app_id = make_ledger_key(writer.job, writer.generation, OutputName("table"))
+    app_id = make_app_id(
+        LedgerKey(job=writer.job, generation=writer.generation, output=OutputName("table"))
+    )
     table = LedgeredTable(sink, app_id, {})
     rows = pa.table({"id": pa.array(range(100), pa.int64())})
     _prepare(table, writer)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 
-from holdfast.model.batch import Batch, Writer, make_ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
@@ -19,6 +19,7 @@ from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
 from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.ledger import make_app_id
 from tests import delta_cases
 from tests.measuring import ToldSize
 
@@ -233,7 +234,9 @@ class Merger:
             partition_by=case.partition_by,
             properties={},
         )
-        app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        app_id = make_app_id(
+            LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
+        )
         self.size = ToldSize(verdict)
         self.sink = DeltaMergeSink(
             declared, app_id, options or {}, size=self.size, overwrites=self._overwrites

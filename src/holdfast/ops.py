@@ -318,11 +318,15 @@ def check(
 
 def _list_paths(job: "Job") -> Iterator[str]:
     """Yield the paths that a job reads and writes."""
-    from holdfast.model.definition import DatabaseSink, ForeachBatch, Kafka
+    from holdfast.model.definition import DeltaTable, Files, Kafka, find_path
 
-    for end in (*job.reads, *(output.sink for output in job.writes)):
-        if not isinstance(end, Kafka | ForeachBatch | DatabaseSink):
-            yield end.path
+    for source in job.reads:
+        match source:
+            case DeltaTable() | Files():
+                yield source.path
+            case Kafka():
+                continue
+    yield from filter(None, (find_path(output.sink) for output in job.writes))
 
 
 @contextmanager

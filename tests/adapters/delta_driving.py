@@ -11,13 +11,14 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from holdfast.model.batch import Batch, EndOffsets, Writer, WrittenBatch, make_ledger_key
+from holdfast.model.batch import Batch, EndOffsets, LedgerKey, Writer, WrittenBatch
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
+from holdfast.sinks.delta.ledger import make_app_id
 from holdfast.sinks.delta.ledgered import LedgeredTable
 from holdfast.sinks.delta.log import Head
 
@@ -69,7 +70,9 @@ class Driver:
             location=f"{base}/{job}",
         )
         sink = DeltaAppend(path=str(path), partition_by=(), evolve=False, properties={})
-        self.app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        self.app_id = make_app_id(
+            LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
+        )
         self.table = LedgeredTable(sink, self.app_id, options or {})
         self.written = 0
 

@@ -18,11 +18,12 @@ from holdfast.errors import (
     SinkRefused,
     StorageUnavailable,
 )
-from holdfast.model.batch import NothingWritten, SinkPosition, WrittenBatch, make_ledger_key
+from holdfast.model.batch import LedgerKey, NothingWritten, SinkPosition, WrittenBatch
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta.ledger import make_app_id
 from holdfast.sinks.delta.log import LogTail
 from holdfast.sinks.delta.table import Place
 from holdfast.storage import open_store
@@ -219,7 +220,9 @@ def test_a_new_generation_begins_anew(path: Path) -> None:
     first.process(0)
     second = Driver(path, epoch=2)
     second.life = replace(second.life, generation=Generation(2))
-    second.table.app_id = make_ledger_key(JobName("j"), Generation(2), OutputName("t"))
+    second.table.app_id = make_app_id(
+        LedgerKey(job=JobName("j"), generation=Generation(2), output=OutputName("t"))
+    )
     second.start()
     assert second.process(0) is Decision.WRITE
     assert rows(path) == [(0, "j"), (0, "j")]

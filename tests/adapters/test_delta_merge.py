@@ -13,12 +13,13 @@ from tests.adapters.delta_driving import BareSession
 from tests.measuring import ToldSize
 
 from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehind, SinkRefused
-from holdfast.model.batch import Batch, Writer, WrittenBatch, make_ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Writer, WrittenBatch
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
+from holdfast.sinks.delta.ledger import make_app_id
 
 Row = tuple[str | None, int | None, str]
 COLUMNS = ("key", "at", "value")
@@ -68,7 +69,9 @@ class Merging:
         declared = DeltaMerge(
             path=str(path), keys=keys, newest=newest, partition_by=partition_by, properties={}
         )
-        app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        app_id = make_app_id(
+            LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
+        )
         self.sink = DeltaMergeSink(declared, app_id, options or {}, size=ToldSize(Verdict.SMALL))
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 

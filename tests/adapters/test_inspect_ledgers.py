@@ -8,12 +8,13 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from tests import checkpoint_files as files
 from tests.looking import evidence, rendered, stamps
 
-from holdfast.model.batch import make_ledger_key
+from holdfast.model.batch import LedgerKey
 from holdfast.model.evidence import LedgerEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
 from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta.ledger import make_app_id
 
 
 def checkpoint(folder: Path, **more: Json) -> Path:
@@ -58,7 +59,9 @@ def test_the_ledger_of_spark_s_own_delta_sink(tmp_path: Path) -> None:
 
 
 def test_the_ledger_of_a_table_that_holdfast_writes(tmp_path: Path) -> None:
-    key = make_ledger_key(JobName("c"), Generation(1), OutputName("lake"))
+    key = make_app_id(
+        LedgerKey(job=JobName("c"), generation=Generation(1), output=OutputName("lake"))
+    )
     path = table(tmp_path, key, ledger.pack(Epoch(3), BatchId(41)))
     writes = [
         {"kind": "DeltaAppend", "name": "lake", "path": path},

@@ -2,9 +2,10 @@
 
 import pytest
 
-from holdfast.model.batch import make_ledger_key
+from holdfast.model.batch import LedgerKey
 from holdfast.model.ids import BatchId, Epoch, Generation, JobName, OutputName
 from holdfast.sinks.delta import ledger
+from holdfast.sinks.delta.ledger import make_app_id
 
 VERSIONS = [
     (0, None, 0),
@@ -34,5 +35,7 @@ def test_eight_million_drivers_fit_into_deltas_signed_long() -> None:
 
 
 def test_the_key_is_job_generation_and_output() -> None:
-    key = make_ledger_key(JobName("j"), Generation(2), OutputName("raw"))
+    key = make_app_id(
+        LedgerKey(job=JobName("j"), generation=Generation(2), output=OutputName("raw"))
+    )
     assert key == "holdfast/j/2/raw"

@@ -27,13 +27,14 @@ from holdfast.errors import (
     SinkContended,
     SinkRefused,
 )
-from holdfast.model.batch import make_ledger_key
+from holdfast.model.batch import LedgerKey
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch, OutputName
 from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, clone, executors, ledger, merge, merged_rows
 from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.ledger import make_app_id
 from holdfast.sinks.delta.newest import Rule
 from holdfast.storage import open_store
 
@@ -491,7 +492,12 @@ def test_a_newer_driver_that_starts_during_a_merge_fences_it(
     merger, case = merge_first_batch(spark, path)
     newer = Merger(path, case)
     newer.life = dataclasses.replace(newer.life, epoch=Epoch(2))
-    key, standing = make_ledger_key(newer.life.job, newer.life.generation, OutputName("t")), 0
+    key, standing = (
+        make_app_id(
+            LedgerKey(job=newer.life.job, generation=newer.life.generation, output=OutputName("t"))
+        ),
+        0,
+    )
 
     def take_over(path: str = str(path), key: str = key) -> None:
         table = deltalake.DeltaTable(path)

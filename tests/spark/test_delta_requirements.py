@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812  Spark's own abbreviation
 from tests.measuring import ToldSize
 
 from holdfast.errors import HoldfastError, SchemaMismatch, SinkRefused
-from holdfast.model.batch import Batch, Writer, make_ledger_key
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
@@ -20,6 +20,7 @@ from holdfast.sinks.batch_size import Verdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
 from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.ledger import make_app_id
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +42,9 @@ class Started:
         self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(1), location="/base/j"
         )
-        app_id = make_ledger_key(self.life.job, self.life.generation, OutputName("t"))
+        app_id = make_app_id(
+            LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
+        )
         self.size = ToldSize(Verdict.SMALL)
         given = dict(properties or {})
         self.sink: DeltaAppendSink | DeltaMergeSink

@@ -90,10 +90,8 @@ class LedgerKey:
     generation: Generation
     output: OutputName
 
+    def __str__(self) -> str:
+        return f"holdfast/{self.job}/{self.generation}/{self.output}"
+
 
 LastWritten = WrittenBatch | NothingWritten | Unknown
-
-
-def make_ledger_key(job: JobName, generation: Generation, output: OutputName) -> str:
-    """Return the text of a ledger's key: job, generation and output."""
-    return f"holdfast/{job}/{generation}/{output}"

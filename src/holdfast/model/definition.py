@@ -154,15 +154,56 @@ DeclaredLedgerSink = DeltaSink | DatabaseSink
 DeclaredSink = DeclaredLedgerSink | FileSink | ForeachBatch
 
 
-def find_target(sink: DeclaredSink) -> str:
-    """Return the path or the table of a sink; a user's own function has neither."""
+class SinkKind(StrEnum):
+    """The kinds of sinks, as run records name them."""
+
+    DELTA_APPEND = "DeltaAppend"
+    DELTA_MERGE = "DeltaMerge"
+    POSTGRES_APPEND = "PostgresAppend"
+    POSTGRES_UPSERT = "PostgresUpsert"
+    JDBC_APPEND = "JdbcAppend"
+    JDBC_UPSERT = "JdbcUpsert"
+    FILES = "FileSink"
+    FUNCTION = "ForeachBatch"
+
+
+def find_kind(sink: DeclaredSink) -> SinkKind:  # noqa: C901, PLR0911  one per sink
+    """Return the kind of a sink."""
+    match sink:
+        case DeltaAppend():
+            return SinkKind.DELTA_APPEND
+        case DeltaMerge():
+            return SinkKind.DELTA_MERGE
+        case PostgresAppend():
+            return SinkKind.POSTGRES_APPEND
+        case PostgresUpsert():
+            return SinkKind.POSTGRES_UPSERT
+        case JdbcAppend():
+            return SinkKind.JDBC_APPEND
+        case JdbcUpsert():
+            return SinkKind.JDBC_UPSERT
+        case FileSink():
+            return SinkKind.FILES
+        case ForeachBatch():
+            return SinkKind.FUNCTION
+
+
+def find_path(sink: DeclaredSink) -> str:
+    """Return the path that a sink writes to; empty if it writes to none."""
     match sink:
         case DeltaAppend() | DeltaMerge() | FileSink():
             return sink.path
+        case PostgresAppend() | PostgresUpsert() | JdbcAppend() | JdbcUpsert() | ForeachBatch():
+            return ""
+
+
+def find_target(sink: DeclaredSink) -> str:
+    """Return the path or the table of a sink; a user's own function has neither."""
+    match sink:
         case PostgresAppend() | PostgresUpsert() | JdbcAppend() | JdbcUpsert():
             return f"{sink.schema}.{sink.table}" if sink.schema else sink.table
-        case ForeachBatch():
-            return ""
+        case DeltaAppend() | DeltaMerge() | FileSink() | ForeachBatch():
+            return find_path(sink)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

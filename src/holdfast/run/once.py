@@ -23,6 +23,7 @@ from holdfast.model.definition import (
     Job,
     Output,
     OutputMode,
+    find_kind,
 )
 from holdfast.model.ids import JobName
 from holdfast.model.json import Json
@@ -64,7 +65,7 @@ def once(
         if not isinstance(output.sink, DeclaredLedgerSink):
             raise OptionInvalid(
                 f"expected sinks with a ledger, found output `{output.name}` of kind"
-                f" {type(output.sink).__name__}",
+                f" {find_kind(output.sink)}",
                 hint="call your own function beside this one, or write to Delta or PostgreSQL",
             )
     base, _, name = urls.to_canonical(checkpoint).rpartition("/")

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.model.definition import DatabaseSink, Declaration, DeltaTable, Job, find_target
+from holdfast.model.definition import Declaration, DeltaTable, Job, find_path
 from holdfast.run.query import failure
 from holdfast.run.start import admission, locations
 from holdfast.run.start.admission import AdmittedJob, RunOptions
@@ -108,6 +108,5 @@ def _list_read_tables(job: Job) -> set[str]:
 
 
 def _list_written_tables(job: Job) -> set[str]:
-    sinks = [output.sink for output in job.writes]
-    paths = (find_target(sink) for sink in sinks if not isinstance(sink, DatabaseSink))
+    paths = (find_path(output.sink) for output in job.writes)
     return {urls.to_canonical(path) for path in paths if path}

@@ -11,21 +11,16 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.errors import HoldfastError, name_extra
 from holdfast.gather.history.query_facts import History, RecordedOutput
-from holdfast.model.batch import (
-    LastWritten,
-    LedgerKey,
-    NothingWritten,
-    WrittenBatch,
-    make_ledger_key,
-)
+from holdfast.model.batch import LastWritten, LedgerKey, NothingWritten, WrittenBatch
+from holdfast.model.definition import SinkKind
 from holdfast.model.evidence import NO_BATCH, LedgerEvidence
 from holdfast.model.fact import Absent, Unknown
 from holdfast.model.ids import BatchId, Generation, JobName, OutputName, QueryId
 from holdfast.storage import Children, Refused, open_reader, urls
 
-_IN_DELTA = frozenset({"DeltaAppend", "DeltaMerge"})
-_IN_POSTGRES = frozenset({"PostgresAppend", "PostgresUpsert"})
-_IN_DATABASE = _IN_POSTGRES | {"JdbcAppend", "JdbcUpsert"}
+_IN_DELTA = frozenset({SinkKind.DELTA_APPEND, SinkKind.DELTA_MERGE})
+_IN_POSTGRES = frozenset({SinkKind.POSTGRES_APPEND, SinkKind.POSTGRES_UPSERT})
+_IN_DATABASE = _IN_POSTGRES | {SinkKind.JDBC_APPEND, SinkKind.JDBC_UPSERT}
 _NOT_QUERIED = Unknown(
     reason="its database was not queried; `holdfast diagnose` queries PostgreSQL"
 )
@@ -71,11 +66,10 @@ def _read_output(
         generation=Generation(history.generation),
         output=OutputName(write.name),
     )
-    text = make_ledger_key(key.job, key.generation, key.output)
     if write.kind in _IN_DELTA:
-        return _read_delta(write.path, text, storage)
+        return _read_delta(write.path, str(key), storage)
     last = _query_database(write, key) if databases else _NOT_QUERIED
-    return _make_evidence(write.path, text, last)
+    return _make_evidence(write.path, str(key), last)
 
 
 def _query_database(write: RecordedOutput, key: LedgerKey) -> LastWritten:

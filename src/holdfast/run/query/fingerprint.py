@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.decode import plan as plans
 from holdfast.decode.plan_terms import is_source
 from holdfast.model import json
-from holdfast.model.definition import Job, find_target
+from holdfast.model.definition import Job, find_kind, find_target
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint, PlanSink, Term
 from holdfast.model.json import Json
@@ -95,7 +95,9 @@ def take_from_frame(
 def take_from_job(job: Job, result: "DataFrame") -> Fingerprint:
     """Return the fingerprint of the query of a declared job."""
     sinks = [
-        PlanSink(name=output.name, kind=type(output.sink).__name__, target=find_target(output.sink))
+        PlanSink(
+            name=output.name, kind=find_kind(output.sink).value, target=find_target(output.sink)
+        )
         for output in job.writes
     ]
     return take_from_frame(result, sinks=sinks, output_mode=job.output_mode.value)

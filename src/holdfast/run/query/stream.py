@@ -11,30 +11,24 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from holdfast.errors import FunctionResultInvalid, name_extra
-from holdfast.model.batch import Batch, LedgerKey, Writer, make_ledger_key
+from holdfast.errors import FunctionResultInvalid
+from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import (
     AvailableNow,
     Continuously,
-    DeltaAppend,
-    DeltaMerge,
     Every,
     FileSink,
     ForeachBatch,
-    JdbcAppend,
-    JdbcUpsert,
     Job,
     Output,
-    PostgresAppend,
-    PostgresUpsert,
     Trigger,
 )
-from holdfast.model.ids import BatchId, Generation, JobName
+from holdfast.model.ids import BatchId, Generation
 from holdfast.run.query.batch import OffsetReader
 from holdfast.run.query.own_offsets import OwnOffsets
 from holdfast.sinks import caching
 from holdfast.sinks.contract import Decision, LedgeredSink
-from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
+from holdfast.sinks.open import open_sink
 from holdfast.sources import open as sources
 from holdfast.storage import urls
 
@@ -70,40 +64,16 @@ def open_outputs(
 ) -> tuple[OpenOutput, ...]:
     """Return the job's outputs with their sinks; open no connection yet."""
     return tuple(
-        OpenOutput(output=output, ledgered=_open_sink(job.name, generation, output, storage))
+        OpenOutput(
+            output=output,
+            ledgered=open_sink(
+                output.sink,
+                LedgerKey(job=job.name, generation=generation, output=output.name),
+                storage,
+            ),
+        )
         for output in job.writes
     )
-
-
-def _open_sink(
-    job: JobName, generation: Generation, output: Output, storage: Mapping[str, str]
-) -> LedgeredSink | None:
-    in_delta = make_ledger_key(job, generation, output.name)
-    key = LedgerKey(job=job, generation=generation, output=output.name)
-    match output.sink:
-        case DeltaAppend():
-            return DeltaAppendSink(output.sink, in_delta, storage)
-        case DeltaMerge():
-            return DeltaMergeSink(output.sink, in_delta, storage)
-        case PostgresAppend() | PostgresUpsert():
-            return _open_postgres(output.sink, key)
-        case JdbcAppend() | JdbcUpsert():
-            from holdfast.sinks.jdbc import JdbcSink
-
-            return JdbcSink(output.sink, key)
-        case FileSink() | ForeachBatch():
-            return None
-
-
-def _open_postgres(sink: PostgresAppend | PostgresUpsert, key: LedgerKey) -> LedgeredSink:
-    try:
-        from holdfast.sinks import postgres  # its driver is an extra
-    except ModuleNotFoundError as error:
-        raise name_extra(error) or error from error
-
-    if isinstance(sink, PostgresAppend):
-        return postgres.PostgresAppendSink(sink, key)
-    return postgres.PostgresUpsertSink(sink, key)
 
 
 def build_result(job: Job, spark: "SparkSession") -> DataFrame:

@@ -26,7 +26,7 @@ from holdfast.decode import fingerprint as plans
 from holdfast.gather.history import processes
 from holdfast.model import json
 from holdfast.model.batch import Writer
-from holdfast.model.definition import Job, PostgresSink, find_target
+from holdfast.model.definition import Job, PostgresSink, find_kind, find_target
 from holdfast.model.fact import Unknown
 from holdfast.model.fingerprint import Fingerprint
 from holdfast.model.json import Json
@@ -182,7 +182,7 @@ def describe_outputs(job: Job) -> list[Json]:
     return [
         {
             "name": output.name,
-            "kind": type(output.sink).__name__,
+            "kind": find_kind(output.sink).value,
             "path": find_target(output.sink),
             # No declaration contains a password.
             **(

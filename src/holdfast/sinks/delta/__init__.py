@@ -18,4 +18,5 @@ merge_by_spark.py a merge by Spark's MERGE; clone.py, as on S3; merged_rows.py c
 """
 
 from holdfast.sinks.delta.append import DeltaAppendSink as DeltaAppendSink
+from holdfast.sinks.delta.ledger import make_app_id as make_app_id
 from holdfast.sinks.delta.merge import DeltaMergeSink as DeltaMergeSink

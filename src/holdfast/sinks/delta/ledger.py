@@ -25,6 +25,7 @@ from holdfast.model import ends, json
 from holdfast.model.batch import (
     Batch,
     LastWritten,
+    LedgerKey,
     NothingWritten,
     SinkPosition,
     Writer,
@@ -41,6 +42,11 @@ _DECIDED_ON = "decided_on"
 EXPIRY = "delta.setTransactionRetentionDuration"
 _BATCH_BITS = 40
 _HISTORY_STEPS = (20, 1_000)
+
+
+def make_app_id(key: LedgerKey) -> str:
+    """Return the application id that a job's transactions have in a table."""
+    return str(key)
 
 
 def pack(epoch: Epoch, batch: BatchId | None) -> int:
