@@ -21,10 +21,10 @@ from holdfast.run.query.batch import OffsetReader
 from holdfast.run.start import lease
 from holdfast.run.watch.records import Recorder, RunLog
 from holdfast.sinks.delta import parquet
-from holdfast.sinks.delta.fence import fence
+from holdfast.sinks.delta.fence import fence_older_drivers
 from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.ledger import make_app_id
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.storage import open_store
 
 YOUNG, OLD, WINDOW = 10, 2_000, 100
@@ -45,7 +45,7 @@ def measure_overhead(home: Path) -> list[Result]:
     app_id = make_app_id(
         LedgerKey(job=writer.job, generation=writer.generation, output=OutputName("table"))
     )
-    table = LedgeredTable(sink, app_id, {})
+    table = LedgeredDeltaTable(sink, app_id, {})
     rows = pa.table({"id": pa.array(range(100), pa.int64())})
     _prepare(table, writer)
     reader = OffsetReader(store, "job", writer)
@@ -54,7 +54,9 @@ def measure_overhead(home: Path) -> list[Result]:
     costs: list[float] = []
     for number in range(OLD + WINDOW):
         _write_offsets(home / "job", number)
-        files = parquet.by_driver(table.store, f"batch-{number}", rows, pa.table({}), Layout())
+        files = parquet.write_by_driver(
+            table.store, f"batch-{number}", rows, pa.table({}), Layout()
+        )
         started = time.perf_counter()
         _commit(reader, table, BatchId(number), files)
         recorder.submit(lambda number=number: _add_event(log, number))  # type: ignore[misc]
@@ -92,10 +94,10 @@ def _compute_growth(young: list[float], old: list[float]) -> Result:
     )
 
 
-def _prepare(table: LedgeredTable, writer: Writer) -> None:
+def _prepare(table: LedgeredDeltaTable, writer: Writer) -> None:
     schema = StructType([StructField("id", LongType())])
     # Without a session, because holdfast's own commits need no Spark.
-    fence(table.place, table.store, writer, table.app_id, schema, None)  # type: ignore[arg-type]
+    fence_older_drivers(table.place, table.store, writer, table.app_id, schema, None)  # type: ignore[arg-type]
 
 
 def _write_offsets(checkpoint: Path, number: int) -> None:
@@ -108,7 +110,7 @@ def _write_offsets(checkpoint: Path, number: int) -> None:
 
 
 def _commit(
-    reader: OffsetReader, table: LedgeredTable, number: BatchId, files: list[parquet.AddedFile]
+    reader: OffsetReader, table: LedgeredDeltaTable, number: BatchId, files: list[parquet.AddedFile]
 ) -> None:
     batch = reader.batch(number)
     head = table.log.head()

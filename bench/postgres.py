@@ -29,7 +29,7 @@ from holdfast.run.pipeline import Pipeline
 from holdfast.run.session import build, jars
 from holdfast.run.start.admission import RunOptions
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink, encode
-from holdfast.sinks.postgres.encode import Column, Oid
+from holdfast.sinks.postgres.encode import CopyColumn, Oid
 
 ROWS = 1_000_000
 PARTITIONS = 2
@@ -41,7 +41,7 @@ MOST_MS = 60.0
 FEW, MANY = 100_000, 10_000_000
 TYPES = "name text, at timestamptz, value float8, n int4, id int8"
 COLUMNS = tuple(
-    Column(name=name, sql=kind, oid=oid, array=False, most=0, required=False)
+    CopyColumn(name=name, sql=kind, oid=oid, array=False, most=0, required=False)
     for name, kind, oid in (
         ("name", "text", Oid.TEXT),
         ("at", "timestamptz", Oid.TIMESTAMPTZ),
@@ -159,7 +159,7 @@ class Sides:
         """Let the server copy the same rows from a local file in one session: the fastest way."""
         if not self._file.exists():
             batches = make_rows(self._spark).toArrow().to_batches()
-            parts = [bytes(p) for b in batches for p in encode.encoded(COLUMNS, b)]
+            parts = [bytes(p) for b in batches for p in encode.encode_rows(COLUMNS, b)]
             self._file.write_bytes(encode.HEADER + b"".join(parts) + encode.TRAILER)
             self._file.chmod(0o644)
         self._empty()

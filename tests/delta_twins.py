@@ -19,10 +19,10 @@ from pyspark.sql import types as T  # noqa: N812
 
 from holdfast.errors import HoldfastError, SinkRefused
 from holdfast.model.definition import DeltaAppend
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.delta import DeltaAppendSink
-from holdfast.sinks.delta.executors import settings
-from holdfast.sinks.delta.table import as_nullable
+from holdfast.sinks.delta.executors import override_settings
+from holdfast.sinks.delta.table import make_nullable
 from tests import delta_cases as cases
 from tests.adapters.delta_driving import Driver
 from tests.measuring import ToldSize
@@ -175,7 +175,7 @@ class Twins:
 
     def _settings(self) -> AbstractContextManager[None]:
         chosen = {ZONE: self._case.zone, CODEC: self._case.codec}
-        return settings(self._spark, cases.QUICK | chosen)
+        return override_settings(self._spark, cases.QUICK | chosen)
 
     def _create(self) -> None:
         case = self._case
@@ -234,7 +234,7 @@ class Twins:
         declared = DeltaAppend(
             path=self.ours, partition_by=case.partition_by, evolve=True, properties={}
         )
-        verdict = Verdict.SMALL if case.small else Verdict.LARGE
+        verdict = SizeVerdict.SMALL if case.small else SizeVerdict.LARGE
         sink = DeltaAppendSink(declared, driver.app_id, {}, size=ToldSize(verdict))
         frame = self._frame(number)
         try:
@@ -252,7 +252,7 @@ class Twins:
 
     def compare(self) -> None:
         """Raise AssertionError where the tables differ."""
-        with settings(self._spark, cases.QUICK):
+        with override_settings(self._spark, cases.QUICK):
             self._compare()
 
     def _compare(self) -> None:
@@ -266,7 +266,7 @@ class Twins:
             assert ours.schema.jsonValue() == theirs.schema.jsonValue()
         else:
             assert ours.schema.simpleString() == theirs.schema.simpleString()
-            assert ours.schema.jsonValue() == as_nullable(ours.schema.jsonValue())
+            assert ours.schema.jsonValue() == make_nullable(ours.schema.jsonValue())
         assert self._answers(ours) == self._answers(theirs)
         assert named_partitions(self.ours) == named_partitions(self.theirs)
         if not more:

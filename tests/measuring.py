@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from holdfast.model.batch import Batch
-from holdfast.sinks.batch_size import BatchSize, Verdict
+from holdfast.sinks.batch_size import BatchSize, SizeVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 class ToldSize(BatchSize):
     """Judges every batch as it was told, without a look at it."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: SizeVerdict) -> None:
         super().__init__()
         self.verdict = verdict
 
-    def judge(self, batch: Batch, rows: "DataFrame") -> Verdict:  # noqa: ARG002  as every measure
+    def judge(self, batch: Batch, rows: "DataFrame") -> SizeVerdict:  # noqa: ARG002  as every measure
         """Say what it was told."""
         return self.verdict

@@ -15,10 +15,10 @@ from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
-from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.executors import override_settings
 from holdfast.sinks.delta.ledger import make_app_id
 from tests import delta_cases
 from tests.measuring import ToldSize
@@ -48,7 +48,7 @@ class MergeCase:
     zone: str
     aside: bool
     batches: Sequence[Sequence[Row]]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[SizeVerdict]
     present: Sequence[Row] = ()
     """Rows that plain Spark writes before the batches, with the settings of `writer`."""
     writer: Mapping[str, str] = field(default_factory=dict)
@@ -169,7 +169,13 @@ def draw_case(draw: Random) -> MergeCase:
         unique = number == 0 or newest is None
         batches.append(_one_per_key(placed, rows, keys, partition_by) if unique else placed)
     present = batches.pop(0) if draw.random() < 0.7 else ()
-    ways = [Verdict.SMALL, Verdict.SMALL, Verdict.UNMEASURED, Verdict.LARGE, Verdict.LARGE]
+    ways = [
+        SizeVerdict.SMALL,
+        SizeVerdict.SMALL,
+        SizeVerdict.UNMEASURED,
+        SizeVerdict.LARGE,
+        SizeVerdict.LARGE,
+    ]
     verdicts = [draw.choice(ways) for _ in batches]
     return MergeCase(
         table=table,
@@ -219,7 +225,7 @@ class Merger:
         self,
         path: Path | str,
         case: MergeCase,
-        verdict: Verdict = Verdict.SMALL,
+        verdict: SizeVerdict = SizeVerdict.SMALL,
         options: Mapping[str, str] | None = None,
         *,
         epoch: int = 1,
@@ -280,13 +286,13 @@ def _write_present(spark: SparkSession, path: Path, case: MergeCase) -> None:
     """Let plain Spark write the rows that are in the table before the batches."""
     if case.present:
         rows = spark.createDataFrame(list(case.present), case.rows).coalesce(1)
-        with settings(spark, case.writer):
+        with override_settings(spark, case.writer):
             rows.write.format("delta").mode("append").save(str(path))
 
 
 def run_case(spark: SparkSession, path: Path, case: MergeCase) -> tuple[list[str], list[str]]:
     """The rows of the table after holdfast has merged the batches, and those it should have."""
-    with settings(spark, {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}):
+    with override_settings(spark, {**delta_cases.QUICK, "spark.sql.session.timeZone": case.zone}):
         spark.sql(delta_cases.create_table_sql(str(path), case.table, case.partition_by))
         _write_present(spark, path, case)
         merger, model = Merger(path, case), Model(case)

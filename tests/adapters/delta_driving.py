@@ -19,7 +19,7 @@ from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
 from holdfast.sinks.delta.ledger import make_app_id
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.sinks.delta.log import Head
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("job", StringType())])
@@ -73,7 +73,7 @@ class Driver:
         self.app_id = make_app_id(
             LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
         )
-        self.table = LedgeredTable(sink, self.app_id, options or {})
+        self.table = LedgeredDeltaTable(sink, self.app_id, options or {})
         self.written = 0
 
     def start(self) -> "Driver":
@@ -98,7 +98,7 @@ class Driver:
         rows = pa.table({"id": pa.array([number]), "job": pa.array([str(self.life.job)])})
         self.written += 1
         folder = f"{self.life.job}-{self.life.epoch}-{number}-{self.written}"
-        files = parquet.by_driver(self.table.store, folder, rows, pa.table({}), Layout())
+        files = parquet.write_by_driver(self.table.store, folder, rows, pa.table({}), Layout())
         return self.table.append(head, self.batch(number), files)
 
     def decide(self, number: int, digest: str | None = None) -> Decision:

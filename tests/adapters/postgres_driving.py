@@ -16,7 +16,7 @@ from holdfast.examples.database import ROLE, Database
 from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import PostgresAppend, PostgresUpsert
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import PostgresAppendSink, PostgresUpsertSink
 
@@ -108,7 +108,7 @@ class Driver:
         schema: StructType = SCHEMA,
         types: pa.Schema = TYPES,
         base: str = "/base",
-        verdict: Verdict = Verdict.SMALL,
+        verdict: SizeVerdict = SizeVerdict.SMALL,
     ) -> None:
         self.life = Writer(
             job=JobName("j"), generation=Generation(1), epoch=Epoch(epoch), location=f"{base}/j"

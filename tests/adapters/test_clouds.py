@@ -14,7 +14,7 @@ from tests.looking import evidence
 from holdfast.errors import LocationForbidden, StorageUnavailable
 from holdfast.model.fact import Known
 from holdfast.sinks.delta.log import LogTail
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 from holdfast.storage import open_store, urls
 
 
@@ -54,7 +54,7 @@ def test_a_bucket_that_is_not_there(cloud: CloudServer) -> None:
 
 def test_the_log_of_a_delta_table_is_followed(cloud: CloudServer) -> None:
     url, options = remote(cloud, "table")
-    place = Place(path=url, options=options, partition_by=(), properties={})
+    place = DeltaLocation(path=url, options=options, partition_by=(), properties={})
     tail = LogTail(place, open_store(url, options), "app")
     for version in range(3):
         deltalake.write_deltalake(

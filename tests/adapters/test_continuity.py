@@ -121,7 +121,7 @@ def test_partitions_and_topics_that_come_and_go(tree: Tree, then: Json) -> None:
 
 
 def last_of(path: Path, driver: Driver) -> WrittenBatch:
-    last = ledger.last_written(deltalake.DeltaTable(path), driver.app_id)
+    last = ledger.read_last_written(deltalake.DeltaTable(path), driver.app_id)
     assert isinstance(last, WrittenBatch)
     return last
 

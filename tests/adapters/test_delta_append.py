@@ -18,7 +18,7 @@ from tests.measuring import ToldSize
 from holdfast.errors import DriverFenced, SchemaMismatch, SinkContended
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import Epoch
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink
 
@@ -70,7 +70,7 @@ class Appending(Driver):
     def __init__(self, path: Path, *, epoch: int = 1, evolve: bool = False) -> None:
         super().__init__(path, epoch=epoch)
         declared = DeltaAppend(path=str(path), partition_by=(), evolve=evolve, properties={})
-        self.sink = DeltaAppendSink(declared, self.app_id, {}, size=ToldSize(Verdict.SMALL))
+        self.sink = DeltaAppendSink(declared, self.app_id, {}, size=ToldSize(SizeVerdict.SMALL))
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def put(self, number: int, rows: Rows) -> Decision:

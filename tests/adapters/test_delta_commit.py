@@ -25,7 +25,7 @@ from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import ledger
 from holdfast.sinks.delta.ledger import make_app_id
 from holdfast.sinks.delta.log import LogTail
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 from holdfast.storage import open_store
 
 
@@ -210,7 +210,7 @@ def test_two_jobs_on_one_table_lose_nothing(path: Path) -> None:
         thread.join()
     assert failed == []
     assert rows(path) == [(n, name) for name in ("a", "b") for n in range(50)]
-    assert [ledger.standing(deltalake.DeltaTable(path), d.app_id) for d in drivers] == [
+    assert [ledger.read_standing(deltalake.DeltaTable(path), d.app_id) for d in drivers] == [
         SinkPosition(epoch=Epoch(1), batch=BatchId(49))
     ] * 2
 
@@ -258,7 +258,7 @@ def test_what_others_say_in_their_commits_is_nothing_to_the_ledger(
 
 def test_what_sparks_writer_said_is_read(path: Path) -> None:
     driver = Driver(path).start()
-    said = ledger.of_batch(driver.batch(0), driver.app_id)
+    said = ledger.format_batch(driver.batch(0), driver.app_id)
     version = ledger.pack(Epoch(1), BatchId(0))
     bare(
         path,
@@ -288,7 +288,9 @@ def test_a_long_history(path: Path) -> None:
         (path / "_delta_log" / f"{version:020d}.json").write_text(info)
     table = driver.table.current()
     assert table.version() == 1_502
-    assert ledger.standing(table, driver.app_id) == SinkPosition(epoch=Epoch(1), batch=BatchId(1))
+    assert ledger.read_standing(table, driver.app_id) == SinkPosition(
+        epoch=Epoch(1), batch=BatchId(1)
+    )
     assert ledger.recall(table, driver.app_id, BatchId(0)) == "digest-0"
     assert driver.process(1) is Decision.SKIP
     assert driver.process(2) is Decision.WRITE
@@ -374,7 +376,7 @@ def test_a_listing_that_lacks_a_commit_is_not_waited_for_for_ever(path: Path) ->
     stale = path.with_name("stale")
     shutil.copytree(path, stale)
     deltalake.DeltaTable(path).alter.add_columns([deltalake.Field("more", "string")])  # type: ignore[arg-type]
-    listed = Place(path=str(stale), options={}, partition_by=(), properties={})
+    listed = DeltaLocation(path=str(stale), options={}, partition_by=(), properties={})
     tail = LogTail(listed, open_store(str(path), {}), "app")
     with pytest.raises(StorageUnavailable, match=r"found nothing after version 0"):
         tail.head()

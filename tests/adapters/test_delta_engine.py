@@ -103,7 +103,7 @@ def test_delta_rs_may_append(
     configuration: dict[str, str],
 ) -> None:
     table = made(tmp_path, *fields, protocol=protocol, configuration=configuration)
-    assert tables.native_append(table)
+    assert tables.allows_native_append(table)
 
 
 @pytest.mark.parametrize(("fields", "protocol", "configuration"), REFUSED.values(), ids=REFUSED)
@@ -114,17 +114,17 @@ def test_delta_rs_may_not(
     configuration: dict[str, str],
 ) -> None:
     table = made(tmp_path, *fields, protocol=protocol, configuration=configuration)
-    assert not tables.native_append(table)
-    assert not tables.native_merge(table)
+    assert not tables.allows_native_append(table)
+    assert not tables.allows_native_merge(table)
 
 
 def test_a_constraint_added_by_delta_rs(tmp_path: Path) -> None:
     table = deltalake.DeltaTable.create(
         tmp_path, deltalake.Schema([deltalake.Field("id", PrimitiveType("long"), nullable=True)])
     )
-    assert tables.native_append(table)
+    assert tables.allows_native_append(table)
     table.alter.add_constraint({"positive": "id > 0"})
-    assert not tables.native_append(table)
+    assert not tables.allows_native_append(table)
 
 
 @pytest.mark.parametrize("key", ["delta.enableDeletionVectors", "delta.enableChangeDataFeed"])
@@ -132,5 +132,5 @@ def test_a_table_whose_rewrites_are_marked_is_appended_to_but_not_merged(
     tmp_path: Path, key: str
 ) -> None:
     table = made(tmp_path, configuration={key: "true"})
-    assert tables.native_append(table)
-    assert not tables.native_merge(table)
+    assert tables.allows_native_append(table)
+    assert not tables.allows_native_merge(table)

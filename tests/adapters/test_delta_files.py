@@ -34,7 +34,7 @@ def committed(path: Path, rows: pa.Table, by: list[str], files: list[AddedFile])
 def by_driver(path: Path, rows: pa.Table, by: tuple[str, ...]) -> list[AddedFile]:
     """Write rows whose partition values are texts already."""
     texts = rows.select(list(by)) if by else pa.table({})
-    return parquet.by_driver(open_store(str(path)), "holdfast-1-0-ab", rows, texts, Layout())
+    return parquet.write_by_driver(open_store(str(path)), "holdfast-1-0-ab", rows, texts, Layout())
 
 
 def test_rows_without_partitions(tmp_path: Path) -> None:

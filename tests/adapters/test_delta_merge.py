@@ -16,7 +16,7 @@ from holdfast.errors import BatchChanged, DriverFenced, SchemaMismatch, SinkBehi
 from holdfast.model.batch import Batch, LedgerKey, Writer, WrittenBatch
 from holdfast.model.definition import DeltaMerge
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaMergeSink
 from holdfast.sinks.delta.ledger import make_app_id
@@ -72,7 +72,9 @@ class Merging:
         app_id = make_app_id(
             LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
         )
-        self.sink = DeltaMergeSink(declared, app_id, options or {}, size=ToldSize(Verdict.SMALL))
+        self.sink = DeltaMergeSink(
+            declared, app_id, options or {}, size=ToldSize(SizeVerdict.SMALL)
+        )
         self.sink.prepare(self.life, SCHEMA, BareSession())  # type: ignore[arg-type]
 
     def write(self, number: int, *rows: Row, digest: str | None = None) -> Decision:

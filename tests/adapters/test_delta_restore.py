@@ -55,7 +55,7 @@ def test_a_restore_before_the_last_batch_is_history(path: Path) -> None:
 
 def commit_as_spark(path: Path, driver: Driver, number: int, **said: int) -> None:
     """A batch by a writer that cannot be told after which version to commit."""
-    text = ledger.of_batch(driver.batch(number), driver.app_id, **said)
+    text = ledger.format_batch(driver.batch(number), driver.app_id, **said)
     version = ledger.pack(driver.life.epoch, BatchId(number))
     bare(
         path,

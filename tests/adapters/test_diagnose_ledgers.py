@@ -20,7 +20,7 @@ from holdfast.model.fact import Unknown
 from holdfast.model.finding import Code, Diagnosis, Judgement
 from holdfast.model.ids import Epoch, Generation, JobName, OutputName
 from holdfast.model.json import Json
-from holdfast.sinks.postgres.ledger import Ledger
+from holdfast.sinks.postgres.ledger import PostgresLedger
 
 LIFE = Writer(job=JobName("c"), generation=Generation(1), epoch=Epoch(3), location="/base/c")
 KEY = LedgerKey(job=LIFE.job, generation=LIFE.generation, output=OutputName("gold"))
@@ -37,7 +37,7 @@ class Served:
             named = sql.Identifier(self.schema)
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(named))
             connection.execute(sql.SQL("CREATE TABLE {} (id bigint)").format(self._table))
-            ledger = Ledger(self.schema, "rows", KEY)
+            ledger = PostgresLedger(self.schema, "rows", KEY)
             ledger.create(connection)
             ledger.fence(connection, LIFE, again=False)
 

@@ -18,7 +18,7 @@ from holdfast.examples.database import Database
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import encode, staging
 from holdfast.sinks.postgres.connect import Server
-from holdfast.sinks.postgres.encode import Column, Oid
+from holdfast.sinks.postgres.encode import CopyColumn, Oid
 
 SCHEMA_RIGHTS = "USAGE, CREATE"
 DATABASE_RIGHTS = "CONNECT, TEMPORARY"
@@ -147,10 +147,10 @@ class HangingInCopy:
     def __init__(self, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
         self._driver = driver
         self._hangs, self._go_on = threading.Event(), threading.Event()
-        self._encoded = encode.encoded
+        self._encoded = encode.encode_rows
         self._thread = threading.Thread(target=self._write)
         self.failed: list[HoldfastError] = []
-        monkeypatch.setattr(encode, "encoded", self._hang)
+        monkeypatch.setattr(encode, "encode_rows", self._hang)
         self._thread.start()
         assert self._hangs.wait(60)
 
@@ -159,7 +159,7 @@ class HangingInCopy:
         self._go_on.set()
         self._thread.join()
 
-    def _hang(self, columns: Sequence[Column], rows: pa.RecordBatch) -> Iterator[memoryview]:
+    def _hang(self, columns: Sequence[CopyColumn], rows: pa.RecordBatch) -> Iterator[memoryview]:
         if not self._hangs.is_set():
             self._hangs.set()
             self._go_on.wait(60)
@@ -200,8 +200,8 @@ def test_a_driver_that_hangs_in_copy_under_another_role_is_named_and_ended_as_to
 
 def stage_and_sweep(role: Desk) -> None:
     """What executors do with the same rights."""
-    column = Column(name="v", sql="bigint", oid=Oid.INT8, array=False, most=0, required=False)
-    place = staging.Place(
+    column = CopyColumn(name="v", sql="bigint", oid=Oid.INT8, array=False, most=0, required=False)
+    place = staging.StagingArea(
         server=Server(connection=role.connection, password=role.password),
         schema=role.schema,
         table="rows",
@@ -211,7 +211,7 @@ def stage_and_sweep(role: Desk) -> None:
     with place.server.connect("test") as connection:
         create = sql.SQL("CREATE UNLOGGED TABLE {} ({})")
         name = sql.Identifier(role.schema, "hf_000000000000_1_0_0_0")
-        connection.execute(create.format(name, staging.definition((column,))))
+        connection.execute(create.format(name, staging.define_columns((column,))))
         staging.sweep(connection, place, Driver(role.append()).life.epoch)
         with pytest.raises(psycopg.errors.UndefinedTable):
             connection.execute(sql.SQL("SELECT 1 FROM {}").format(name))

@@ -158,9 +158,9 @@ def test_a_driver_that_hangs_in_its_transaction_is_ended(
 ) -> None:
     monkeypatch.setattr("holdfast.sinks.postgres.table._LOCK_MS", 300)
     hanging, go_on = threading.Event(), threading.Event()
-    record = ledger.Ledger.record
+    record = ledger.PostgresLedger.record
 
-    def hang(self: ledger.Ledger, *given: object) -> None:
+    def hang(self: ledger.PostgresLedger, *given: object) -> None:
         record(self, *given)  # type: ignore[arg-type]
         hanging.set()
         go_on.wait(30)
@@ -175,7 +175,7 @@ def test_a_driver_that_hangs_in_its_transaction_is_ended(
             caught.append(error)
 
     with monkeypatch.context() as frozen:
-        frozen.setattr(ledger.Ledger, "record", hang)
+        frozen.setattr(ledger.PostgresLedger, "record", hang)
         zombie = threading.Thread(target=write)
         zombie.start()
         assert hanging.wait(10)

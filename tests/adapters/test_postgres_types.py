@@ -19,7 +19,7 @@ from tests.adapters.postgres_driving import Desk, Driver
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.examples.database import Database
 from holdfast.sinks.postgres import staging
-from holdfast.sinks.postgres.encode import Column, Oid, ValueUnfit
+from holdfast.sinks.postgres.encode import CopyColumn, Oid, ValueUnfit
 
 Values = list[object]
 FREE = settings(
@@ -43,8 +43,8 @@ def through(
 ) -> Values:
     """The values after a COPY into a table and a SELECT from it."""
     array = kind.endswith("[]")
-    column = Column(name="v", sql=kind, oid=oid, array=array, most=0, required=False)
-    number = Column(name="n", sql="bigint", oid=Oid.INT8, array=False, most=0, required=True)
+    column = CopyColumn(name="v", sql=kind, oid=oid, array=array, most=0, required=False)
+    number = CopyColumn(name="n", sql="bigint", oid=Oid.INT8, array=False, most=0, required=True)
     connection.execute(sql.SQL("CREATE TEMP TABLE typed (n bigint, v {})").format(sql.SQL(kind)))
     try:
         rows = pa.record_batch([pa.array(range(len(values)), pa.int64()), values], ["n", "v"])

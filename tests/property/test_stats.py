@@ -79,7 +79,7 @@ def indexed(
 def described(table: pa.Table, group: int) -> dict[str, dict[str, object]]:
     footers: list[pq.FileMetaData] = []
     pq.write_table(table, io.BytesIO(), metadata_collector=footers, row_group_size=group)
-    text = stats.of_file(footers[0], Layout(indexed=indexed(table.schema)))
+    text = stats.to_json(footers[0], Layout(indexed=indexed(table.schema)))
     said: dict[str, dict[str, object]] = json.loads(text, parse_constant=pytest.fail)
     return said
 
@@ -236,6 +236,6 @@ def test_dates_and_time_stamps_of_the_old_calendar_have_no_bounds(mark: str) -> 
     ).replace_schema_metadata({f"org.apache.spark.{mark}": ""})
     footers: list[pq.FileMetaData] = []
     pq.write_table(table, io.BytesIO(), metadata_collector=footers)
-    found = json.loads(stats.of_file(footers[0], Layout(indexed=indexed(table.schema))))
+    found = json.loads(stats.to_json(footers[0], Layout(indexed=indexed(table.schema))))
     assert (found["minValues"], found["maxValues"]) == ({"n": 1}, {"n": 2})
     assert found["nullCount"] == {"day": 1, "at": 1, "instant": 1, "n": 0}

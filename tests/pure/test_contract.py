@@ -137,7 +137,7 @@ def test_the_refusals_say_what_was_expected_and_found() -> None:
 
 
 def test_losing_against_other_writers_is_cured_by_a_restart() -> None:
-    found = contract.contended("/lake/t")
+    found = contract.make_contended_error("/lake/t")
     assert isinstance(found, SinkContended)
     assert found.curable_by_restart
     assert "`/lake/t`" in found.message
@@ -154,7 +154,7 @@ def test_losing_against_other_writers_is_cured_by_a_restart() -> None:
     ],
 )
 def test_what_sparks_writer_would_not_do(said: str, kind: type[HoldfastError]) -> None:
-    found = append.refused("/lake/t", PySparkException(said))
+    found = append.to_sink_error("/lake/t", PySparkException(said))
     assert type(found) is kind
     assert "`/lake/t`" in found.message
     assert "x.scala" not in found.message

@@ -7,13 +7,13 @@ import pytest
 from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
 from psycopg import errors as pg
 
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 from holdfast.sinks.jdbc import connection as jdbc
 from holdfast.sinks.postgres import connect
 from holdfast.sinks.postgres.connect import Server
 
 _TIMED_OUT = "Generic S3 error: error sending request: operation timed out"
-_PLACE = Place(path="s3://lake/t", options={}, partition_by=(), properties={})
+_PLACE = DeltaLocation(path="s3://lake/t", options={}, partition_by=(), properties={})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_delta_rs(error: Exception, curable: bool) -> None:  # noqa: FBT001
 )
 def test_postgresql(error: psycopg.Error, curable: bool) -> None:  # noqa: FBT001
     server = Server(connection="host=db", password=None)
-    with pytest.raises(Exception) as raised, connect.explained(server, "t"):  # noqa: PT011
+    with pytest.raises(Exception) as raised, connect.translate_errors(server, "t"):  # noqa: PT011
         raise error
     assert raised.value.curable_by_restart is curable  # type: ignore[attr-defined]
 
@@ -75,7 +75,7 @@ def test_a_server_of_s3_that_does_not_answer(tmp_path: Path) -> None:
         "aws_endpoint": "http://127.0.0.1:1", "aws_allow_http": "true", "aws_region": "x",
         "aws_access_key_id": "a", "aws_secret_access_key": "b", "max_retries": "0",
     }  # fmt: skip
-    place = Place(path="s3://lake/t", options=options, partition_by=(), properties={})
+    place = DeltaLocation(path="s3://lake/t", options=options, partition_by=(), properties={})
     with pytest.raises(Exception) as raised:  # noqa: PT011
         place.open()
     assert raised.value.curable_by_restart  # type: ignore[attr-defined]

@@ -83,7 +83,7 @@ def observe_records() -> Observed:
     )
     return {
         "lease": json.loads(lease.encode(held)),
-        "ledger": json.loads(ledger.of_batch(batch, "holdfast/j/1/o")),
+        "ledger": json.loads(ledger.format_batch(batch, "holdfast/j/1/o")),
         "transaction": ledger.pack(_LIFE.epoch, batch.id),
     }
 

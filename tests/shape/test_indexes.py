@@ -11,7 +11,7 @@ import holdfast
 _SOURCE = Path(holdfast.__file__).parent
 _LINE = re.compile(r"^(\w+(?:\.py|/)) ", re.MULTILINE)
 # They declare what users call; the functions are documented one by one.
-_NO_INDEX = {"", "sources", "sinks", "sinks/delta", "sinks/jdbc", "sinks/postgres"}
+_NO_INDEX = {"", "sources"}
 
 
 def _packages() -> list[str]:

@@ -33,7 +33,7 @@ from holdfast.model.definition import Files, Kafka
 from holdfast.run.query import stream
 from holdfast.sinks import batch_size
 from holdfast.sinks.delta import append, merge
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 
 HOME = Path(os.environ["CRASH_HOME"])
 PLACE = os.environ.get("CRASH_PLACE") or str(HOME)
@@ -131,7 +131,7 @@ def arm() -> None:
     writer._write = before("planned", writer._write)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     for sink in (append.DeltaAppendSink, merge.DeltaMergeSink):
         sink.write = after("written", sink.write)  # type: ignore[method-assign,assignment]
-    LedgeredTable.append = before("staged", LedgeredTable.append)  # type: ignore[method-assign,assignment]
+    LedgeredDeltaTable.append = before("staged", LedgeredDeltaTable.append)  # type: ignore[method-assign,assignment]
     execute = merge.DeltaMergeSink._execute  # noqa: SLF001
     merge.DeltaMergeSink._execute = before("staged", execute)  # type: ignore[method-assign,assignment]  # noqa: SLF001
     if SINK.endswith("-large"):
@@ -160,18 +160,18 @@ def arm_postgres() -> None:
     from holdfast.sinks import postgres
     from holdfast.sinks.postgres import encode, ledger, staging
 
-    encoded = encode.encoded
+    encoded = encode.encode_rows
 
-    def halfway(columns: Sequence[encode.Column], rows: pa.RecordBatch) -> Iterator[memoryview]:
+    def halfway(columns: Sequence[encode.CopyColumn], rows: pa.RecordBatch) -> Iterator[memoryview]:
         for part in encoded(columns, rows):
             yield part[: len(part) // 2]
             hold("copying", CURRENT[0])
             yield part[len(part) // 2 :]
 
-    encode.encoded = halfway
-    staging.by_executors = after("staged", staging.by_executors)  # type: ignore[assignment]
-    note = before("moved", ledger.Ledger.record)
-    ledger.Ledger.record = after("noted", note)  # type: ignore[method-assign,assignment]
+    encode.encode_rows = halfway
+    staging.stage_by_executors = after("staged", staging.stage_by_executors)  # type: ignore[assignment]
+    note = before("moved", ledger.PostgresLedger.record)
+    ledger.PostgresLedger.record = after("noted", note)  # type: ignore[method-assign,assignment]
     for sink in (postgres.PostgresAppendSink, postgres.PostgresUpsertSink):
         sink.write = after("written", sink.write)  # type: ignore[method-assign,assignment]
 
@@ -182,8 +182,8 @@ def arm_jdbc() -> None:
 
     moved = before("staged", JdbcSink._moved)  # noqa: SLF001
     JdbcSink._moved = moved  # type: ignore[method-assign,assignment]  # noqa: SLF001
-    note = before("moved", ledger.Ledger.record)
-    ledger.Ledger.record = after("noted", note)  # type: ignore[method-assign,assignment]
+    note = before("moved", ledger.JdbcLedger.record)
+    ledger.JdbcLedger.record = after("noted", note)  # type: ignore[method-assign,assignment]
     JdbcSink.write = after("written", JdbcSink.write)  # type: ignore[method-assign,assignment]
 
 

@@ -13,7 +13,7 @@ from tests.merging import MergeCase, Merger
 
 from holdfast.errors import DriverFenced, SinkBehind, SinkContended, SinkRefused
 from holdfast.model.definition import DeltaAppend
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink
 
@@ -199,7 +199,7 @@ def test_a_driver_that_slept_does_not_merge_a_batch_again_after_its_transaction_
         table=schema, rows=schema, keys=("id",), newest=None, partition_by=(), zone="UTC",
         aside=False, batches=[], verdicts=[],
     )  # fmt: skip
-    older, newer = (Merger(path, case, Verdict.LARGE, epoch=epoch) for epoch in (1, 2))
+    older, newer = (Merger(path, case, SizeVerdict.LARGE, epoch=epoch) for epoch in (1, 2))
 
     def frame(value: int) -> DataFrame:
         return spark.createDataFrame([(1, value)], schema)

@@ -30,12 +30,12 @@ from holdfast.errors import (
 from holdfast.model.batch import LedgerKey
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch, OutputName
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, clone, executors, ledger, merge, merged_rows
-from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.executors import override_settings
 from holdfast.sinks.delta.ledger import make_app_id
-from holdfast.sinks.delta.newest import Rule
+from holdfast.sinks.delta.newest import MergeRule
 from holdfast.storage import open_store
 
 pytestmark = pytest.mark.spark
@@ -96,7 +96,7 @@ def test_a_small_merge_leaves_other_rows_as_spark_reads_them(
     path = tmp_path / "table"
     case = case_of("id long, until timestamp, born date, n long", keys=("id",))
     query = "SELECT {} AS id, timestamp'9999-12-31 01:02:03Z' AS until, date'1500-02-28' AS born"
-    with settings(spark, writer):
+    with override_settings(spark, writer):
         rows = spark.sql(query.format("id") + ", 0L AS n FROM range(2)").coalesce(1)
         rows.write.format("delta").save(str(path))
     before = held(spark, path)
@@ -121,13 +121,13 @@ def test_only_files_that_delta_rs_reads_as_spark_are_merged_by_the_driver(
             merger = Merger(path, case, epoch=2)
             merger.prepare(spark.sql(one.format(0)))
         if number == 2:
-            with settings(spark, WRITERS["INT96"]):
+            with override_settings(spark, WRITERS["INT96"]):
                 spark.sql(one.format(100)).write.format("delta").mode("append").save(str(path))
         merger.write(number, spark.sql(one.format(number)))
         last = deltalake.DeltaTable(path).history(1)[0]
         engines.append("Spark" if "Spark" in str(last.get("engineInfo")) else "driver")
         if number == 3:
-            with settings(spark, WRITERS["as holdfast sets Spark"]):
+            with override_settings(spark, WRITERS["as holdfast sets Spark"]):
                 spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 100")
     assert engines == ["driver", "driver", "Spark", "Spark", "driver"]
 
@@ -137,7 +137,7 @@ def test_the_newest_wins_by_spark_as_by_the_driver(spark: SparkSession, tmp_path
     case = case_of(
         "case string, key string, at long, value string", keys=("case", "key"), newest="at"
     )
-    merger = Merger(tmp_path / "table", case, Verdict.LARGE)
+    merger = Merger(tmp_path / "table", case, SizeVerdict.LARGE)
     merger.prepare(spark.createDataFrame([], case.rows))
     for number in range(max(len(batches) for batches, _ in NEWEST.values())):
         rows = [
@@ -150,9 +150,9 @@ def test_the_newest_wins_by_spark_as_by_the_driver(spark: SparkSession, tmp_path
     assert held(spark, tmp_path / "table") == sorted(wanted, key=repr)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.SMALL, Verdict.LARGE])
+@pytest.mark.parametrize("verdict", [SizeVerdict.SMALL, SizeVerdict.LARGE])
 def test_a_nan_is_one_value_whatever_its_bits(
-    spark: SparkSession, tmp_path: Path, verdict: Verdict
+    spark: SparkSession, tmp_path: Path, verdict: SizeVerdict
 ) -> None:
     """As a key, and as the newest of all."""
     other = "sqrt(-1D)"  # on most machines its sign is set
@@ -172,9 +172,9 @@ def test_a_nan_is_one_value_whatever_its_bits(
     assert [row[2] for row in held(spark, tmp_path / "newest")] == [3]
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
+@pytest.mark.parametrize("verdict", list(SizeVerdict))
 def test_a_key_twice_without_a_rule_is_refused(
-    spark: SparkSession, tmp_path: Path, verdict: Verdict
+    spark: SparkSession, tmp_path: Path, verdict: SizeVerdict
 ) -> None:
     case = case_of("k long, v string", keys=("K",))
     merger = Merger(tmp_path / "table", case, verdict)
@@ -192,9 +192,9 @@ def test_instants_of_an_hour_that_repeats_stay_apart(
 ) -> None:
     case = case_of("s string, hour timestamp, v long", keys=("s", "hour"), aside=aside)
     case = dataclasses.replace(case, partition_by=("hour",))
-    merger = Merger(tmp_path / "table", case, Verdict.LARGE)
+    merger = Merger(tmp_path / "table", case, SizeVerdict.LARGE)
     zone = {"spark.sql.session.timeZone": "America/New_York"}
-    with executors.settings(spark, zone):
+    with executors.override_settings(spark, zone):
         merger.prepare(spark.createDataFrame([], case.rows))
         for number in range(2):
             hours = "timestamp'2026-11-01 05:30:00Z', timestamp'2026-11-01 06:30:00Z'"
@@ -219,16 +219,16 @@ def test_a_zone_that_repeats_hours_is_refused_where_the_table_computes(
     )
     life = Merger(path, case_of("at timestamp, k long", keys=("k",))).life
     with (
-        executors.settings(spark, {"spark.sql.session.timeZone": "Asia/Kolkata"}),
+        executors.override_settings(spark, {"spark.sql.session.timeZone": "Asia/Kolkata"}),
         pytest.raises(SinkRefused, match="in the time zone `Asia/Kolkata`"),
     ):
         append.prepare(life, rows.schema, spark)
     append.prepare(dataclasses.replace(life, epoch=Epoch(2)), rows.schema, spark)
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
+@pytest.mark.parametrize("verdict", list(SizeVerdict))
 def test_columns_that_the_rows_lack_stay_as_they_are(
-    spark: SparkSession, tmp_path: Path, verdict: Verdict
+    spark: SparkSession, tmp_path: Path, verdict: SizeVerdict
 ) -> None:
     path = tmp_path / "table"
     spark.createDataFrame([(1, "a", "w")], "k long, v string, w string").write.format("delta").save(
@@ -326,7 +326,7 @@ def merge_first_batch(
     first = spark.createDataFrame([(1, "a"), (2, "a")], case.rows).coalesce(1)
     merger.prepare(first)
     merger.write(0, first)
-    merger.size.verdict = Verdict.LARGE
+    merger.size.verdict = SizeVerdict.LARGE
     return merger, case
 
 
@@ -396,9 +396,9 @@ def test_a_property_that_is_set_during_a_merge_on_s3_is_refused(
     assert held(spark, path) == [(1, "a"), (2, "a")]
 
 
-@pytest.mark.parametrize("verdict", [Verdict.SMALL, Verdict.LARGE])
+@pytest.mark.parametrize("verdict", [SizeVerdict.SMALL, SizeVerdict.LARGE])
 def test_change_data_feed_that_is_switched_on_during_a_merge_gets_the_merge(
-    spark: SparkSession, tmp_path: Path, verdict: Verdict
+    spark: SparkSession, tmp_path: Path, verdict: SizeVerdict
 ) -> None:
     """Where Spark may commit, the merge is computed again, with its changes."""
     path = tmp_path / "table"
@@ -428,7 +428,9 @@ def test_a_default_of_the_session_does_no_harm(
 ) -> None:
     path = tmp_path / "table"
     merger, case = merge_first_batch(spark, path)
-    with settings(spark, {f"spark.databricks.delta.properties.defaults.{feature}": "true"}):
+    with override_settings(
+        spark, {f"spark.databricks.delta.properties.defaults.{feature}": "true"}
+    ):
         merger.write(1, spark.createDataFrame([(2, "b")], case.rows))
     assert held(spark, path) == [(1, "a"), (2, "b")]
 
@@ -512,7 +514,7 @@ def test_a_newer_driver_that_starts_during_a_merge_fences_it(
     assert held(spark, path) == [(1, "a"), (2, "a")]
 
 
-STRANGE: Mapping[str, clone.Line] = {
+STRANGE: Mapping[str, clone.CommitLine] = {
     "deletion vector": {"add": {"path": "a.parquet", "deletionVector": {"cardinality": 1}}},
     "removed vector": {"remove": {"path": "a.parquet", "deletionVector": {"cardinality": 1}}},
     "full address": {"add": {"path": "s3a://bucket/t/a.parquet"}},
@@ -527,7 +529,7 @@ STRANGE: Mapping[str, clone.Line] = {
 
 
 @pytest.mark.parametrize("line", STRANGE.values(), ids=STRANGE)
-def test_what_the_tables_log_cannot_say_of_a_merge_is_refused(line: clone.Line) -> None:
+def test_what_the_tables_log_cannot_say_of_a_merge_is_refused(line: clone.CommitLine) -> None:
     with pytest.raises(SinkRefused, match="Nothing of the batch was written"):
         clone.require_plain_files("s3://bucket/t", [{"commitInfo": {}}, line])
 
@@ -540,8 +542,8 @@ def test_a_partition_column_that_sparks_merge_cannot_name_is_refused(
         Merger(tmp_path / "table", case).prepare(spark.createDataFrame([], case.rows))
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_names_of_any_spelling(spark: SparkSession, tmp_path: Path, verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", list(SizeVerdict))
+def test_names_of_any_spelling(spark: SparkSession, tmp_path: Path, verdict: SizeVerdict) -> None:
     """Keys in another case than the rows, the rows in another case than the table."""
     path = tmp_path / "table"
     names = ["Dot.Ted", 'say"x"', "it's", "_row", "__x", "é", "1st"]
@@ -663,7 +665,7 @@ def test_the_guard_finds_every_kind_of_loss(merged: Path, loss: str) -> None:
     entry = max((merged / "_delta_log").glob("*.json"))
     lines = [json.loads(line) for line in entry.read_text().splitlines()]
     damage(lines)
-    rule = Rule(keys=("k",), newest=None, ties=(), texts=(), by_driver=True)
+    rule = MergeRule(keys=("k",), newest=None, ties=(), texts=(), by_driver=True)
     found = merged_rows.find_loss(open_store(str(merged)), "", lines, changed, rule)
     assert reason in found
     assert bool(reason) == bool(found)
@@ -675,7 +677,7 @@ def test_a_session_that_counts_nothing_is_made_to(
 ) -> None:
     path = tmp_path / "table"
     merger, case = merge_first_batch(spark, path, aside=aside)
-    with settings(spark, {"spark.databricks.delta.history.metricsEnabled": "false"}):
+    with override_settings(spark, {"spark.databricks.delta.history.metricsEnabled": "false"}):
         assert merger.write(1, spark.createDataFrame([(2, "b")], case.rows)) is Decision.WRITE
     assert held(spark, path) == [(1, "a"), (2, "b")]
 
@@ -706,7 +708,7 @@ def test_rows_that_no_longer_fit_are_not_merged_by_the_driver(
 ) -> None:
     path = tmp_path / "table"
     merger, case = merge_first_batch(spark, path)
-    merger.size.verdict = Verdict.SMALL
+    merger.size.verdict = SizeVerdict.SMALL
     table = str(path)
 
     def retype() -> None:
@@ -755,7 +757,7 @@ def test_what_delta_rs_says_of_a_merge_has_to_add_up(
         "num_target_rows_copied": 2,
         "num_output_rows": 6,
     }
-    rule = Rule(keys=("k",), newest=newest, ties=(), texts=(), by_driver=True)
+    rule = MergeRule(keys=("k",), newest=newest, ties=(), texts=(), by_driver=True)
     found = merge._find_loss(told | said, 4, rule)  # noqa: SLF001
     assert reason in found
     assert bool(reason) == bool(found)

@@ -16,10 +16,10 @@ from holdfast.model.batch import Batch, LedgerKey, Writer
 from holdfast.model.definition import DeltaAppend, DeltaMerge
 from holdfast.model.fact import Unknown
 from holdfast.model.ids import BatchId, Digest, Epoch, Generation, JobName, OutputName
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, DeltaMergeSink
-from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.executors import override_settings
 from holdfast.sinks.delta.ledger import make_app_id
 
 pytestmark = pytest.mark.spark
@@ -45,7 +45,7 @@ class Started:
         app_id = make_app_id(
             LedgerKey(job=self.life.job, generation=self.life.generation, output=OutputName("t"))
         )
-        self.size = ToldSize(Verdict.SMALL)
+        self.size = ToldSize(SizeVerdict.SMALL)
         given = dict(properties or {})
         self.sink: DeltaAppendSink | DeltaMergeSink
         if keys:
@@ -62,7 +62,9 @@ class Started:
         self.sink.prepare(self.life, rows.schema, rows.sparkSession)
         return self
 
-    def put(self, number: int, rows: DataFrame, verdict: Verdict = Verdict.SMALL) -> Decision:
+    def put(
+        self, number: int, rows: DataFrame, verdict: SizeVerdict = SizeVerdict.SMALL
+    ) -> Decision:
         """Write one batch."""
         self.size.verdict = verdict
         batch = Batch(
@@ -108,7 +110,7 @@ def test_letter_case_does_not_tell_partition_columns_apart(
 ) -> None:
     rows = spark.sql("SELECT 1 AS id, 'x' AS day")
     driver = Started(tmp_path / "t", by=("Day",)).prepare(rows)
-    for number, verdict in enumerate((Verdict.SMALL, Verdict.LARGE)):
+    for number, verdict in enumerate((SizeVerdict.SMALL, SizeVerdict.LARGE)):
         assert driver.put(number, rows, verdict) is Decision.WRITE
     assert deltalake.DeltaTable(tmp_path / "t").metadata().partition_columns == ["day"]
 
@@ -128,7 +130,7 @@ def test_properties_that_delta_rs_does_not_know_are_left_to_spark(
 ) -> None:
     rows = spark.sql("SELECT 1 AS id, 'x' AS v")
     driver = Started(tmp_path / "t", properties=properties).prepare(rows)
-    for number, verdict in enumerate((Verdict.SMALL, Verdict.LARGE)):
+    for number, verdict in enumerate((SizeVerdict.SMALL, SizeVerdict.LARGE)):
         assert driver.put(number, rows, verdict) is Decision.WRITE
     assert spark.read.format("delta").load(str(tmp_path / "t")).count() == 2
 
@@ -171,7 +173,7 @@ def test_columns_of_the_change_data_feed_are_refused(
     table = deltalake.DeltaTable(path)
     table.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
     with pytest.raises(SchemaMismatch, match="change data feed"):
-        driver.put(2, rows, Verdict.LARGE)
+        driver.put(2, rows, SizeVerdict.LARGE)
     assert spark.read.format("delta").load(str(path)).count() == (1 if keys else 2)
 
 
@@ -239,15 +241,15 @@ def test_text_that_is_not_utf_8_names_a_partition_as_spark_names_it(
     assert [tuple(row) for row in found] == [(1, "x", "\ufffda")]
 
 
-@pytest.mark.parametrize("verdict", [Verdict.SMALL, Verdict.LARGE])
+@pytest.mark.parametrize("verdict", [SizeVerdict.SMALL, SizeVerdict.LARGE])
 @pytest.mark.parametrize("keys", [(), ("id",)], ids=["append", "merge"])
 def test_what_prepare_refuses_is_refused_after_a_change_of_the_table_too(
-    spark: SparkSession, tmp_path: Path, keys: tuple[str, ...], verdict: Verdict
+    spark: SparkSession, tmp_path: Path, keys: tuple[str, ...], verdict: SizeVerdict
 ) -> None:
     """A constraint makes Spark spell partition values in the zone of the session."""
     path = tmp_path / "t"
     instants = [dt.datetime(2026, 11, 1, hour, 30, tzinfo=dt.UTC) for hour in (5, 6)]
-    with settings(spark, {ZONE: "America/New_York"}):
+    with override_settings(spark, {ZONE: "America/New_York"}):
         rows = spark.createDataFrame(list(enumerate(instants)), "id long, p timestamp")
         driver = Started(path, by=("p",), keys=keys).prepare(rows)
         driver.put(0, rows, verdict)

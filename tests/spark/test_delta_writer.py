@@ -27,10 +27,10 @@ from tests.measuring import ToldSize
 from holdfast.errors import RowsMiscounted, SchemaMismatch, SinkContended, SinkRefused
 from holdfast.model.definition import DeltaAppend
 from holdfast.model.ids import BatchId, Epoch
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import DeltaAppendSink, executors, ledger
-from holdfast.sinks.delta.executors import settings
+from holdfast.sinks.delta.executors import override_settings
 from holdfast.sinks.delta.layout import Layout
 from holdfast.storage import Folder, Missing
 
@@ -38,14 +38,14 @@ pytestmark = pytest.mark.spark
 
 ROWS = 20
 FIRST_LONG_SEED = 1_000
-LARGE, SMALL = Verdict.LARGE, Verdict.SMALL
+LARGE, SMALL = SizeVerdict.LARGE, SizeVerdict.SMALL
 
 
 class Appending:
     """A driver with the append sink, that takes every batch for as large as it is told."""
 
     def __init__(
-        self, path: Path, rows: DataFrame, size: Verdict, by: tuple[str, ...] = ()
+        self, path: Path, rows: DataFrame, size: SizeVerdict, by: tuple[str, ...] = ()
     ) -> None:
         self.driver = Driver(path)
         declared = DeltaAppend(path=str(path), partition_by=by, evolve=True, properties={})
@@ -75,7 +75,7 @@ def engines(path: Path) -> list[str]:
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 @pytest.mark.parametrize("name", ["_day", ".x", "a.b"])
 def test_a_partition_column_of_any_name_loses_no_row(
-    spark: SparkSession, tmp_path: Path, size: Verdict, name: str
+    spark: SparkSession, tmp_path: Path, size: SizeVerdict, name: str
 ) -> None:
     rows = spark.range(ROWS).select("id", (F.col("id") % 2).cast("string").alias(name))
     rows = rows.withColumn(name, F.concat(F.col(f"`{name}`"), F.lit("/x.parquet")))
@@ -88,11 +88,11 @@ def test_a_partition_column_of_any_name_loses_no_row(
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 def test_an_instant_has_one_partition_value_in_every_session(
-    spark: SparkSession, tmp_path: Path, size: Verdict
+    spark: SparkSession, tmp_path: Path, size: SizeVerdict
 ) -> None:
     texts = ["2026-01-01 12:00:00Z", "2026-11-01 05:30:00Z", "2026-11-01 06:30:00.000001Z"]
     values = ", ".join(f"({n}L, timestamp'{text}')" for n, text in enumerate(texts))
-    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+    with override_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         rows = spark.sql(f"SELECT * FROM VALUES {values} AS t(id, at)")
         Appending(tmp_path / "t", rows, size, ("at",)).put(0, rows)
         assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
@@ -103,7 +103,7 @@ def test_an_instant_has_one_partition_value_in_every_session(
     ]
     expected = [dt.datetime.fromisoformat(text.replace(" ", "T")) for text in texts]
     for zone in ("UTC", "Asia/Kolkata"):
-        with settings(spark, {"spark.sql.session.timeZone": zone}):
+        with override_settings(spark, {"spark.sql.session.timeZone": zone}):
             found = read(spark, tmp_path / "t").orderBy("id").toArrow()
         assert [value.astimezone(dt.UTC) for value in found["at"].to_pylist()] == expected
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path / "t"))
@@ -113,13 +113,13 @@ def test_an_instant_has_one_partition_value_in_every_session(
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 def test_a_pandas_function_sees_the_zone_of_the_session(
-    spark: SparkSession, tmp_path: Path, size: Verdict
+    spark: SparkSession, tmp_path: Path, size: SizeVerdict
 ) -> None:
     @pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
     def spell(at: pd.Series) -> pd.Series:
         return at.astype(str)
 
-    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+    with override_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         at = spark.sql("SELECT timestamp'2026-01-01 12:00:00Z' AS at")
         rows = at.withColumn("local", spell("at"))
         Appending(tmp_path / "t", rows, size, ("at",)).put(0, rows)
@@ -339,7 +339,7 @@ def test_files_are_compressed_as_the_session_says(
     spark: SparkSession, tmp_path: Path, codec: str
 ) -> None:
     rows = spark.range(ROWS)
-    with settings(spark, {"spark.sql.parquet.compression.codec": codec}):
+    with override_settings(spark, {"spark.sql.parquet.compression.codec": codec}):
         Appending(tmp_path / "t", rows, SMALL).put(0, rows)
     (file, *_) = (tmp_path / "t").rglob("*.parquet")
     found = pq.read_metadata(file).row_group(0).column(0).compression.lower()
@@ -357,7 +357,12 @@ def test_files_are_compressed_as_the_session_says(
     ],
 )
 def test_statistics_are_of_the_columns_that_the_table_names(
-    spark: SparkSession, tmp_path: Path, size: Verdict, key: str, value: str, expected: list[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    size: SizeVerdict,
+    key: str,
+    value: str,
+    expected: list[str],
 ) -> None:
     path = tmp_path / "t"
     spark.sql(
@@ -498,7 +503,7 @@ def test_rows_of_early_dates_are_found_whatever_calendar_wrote_them(
     rows = spark.sql(
         "SELECT 1L AS id, date'1500-02-20' AS day, timestamp'1500-02-20 01:02:03Z' AS at"
     )
-    with settings(spark, chosen):
+    with override_settings(spark, chosen):
         Appending(tmp_path / "t", rows, LARGE).put(0, rows)
     found = read(spark, tmp_path / "t")
     assert found.where("day = date'1500-02-20'").count() == 1

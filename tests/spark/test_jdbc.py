@@ -37,7 +37,7 @@ from holdfast.model.ids import BatchId, Digest, Epoch, OutputName
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import JdbcSink
 from holdfast.sinks.jdbc.address import Address
-from holdfast.sinks.jdbc.columns import Column
+from holdfast.sinks.jdbc.columns import StagedColumn
 from holdfast.sinks.jdbc.connection import Connection
 from holdfast.sinks.jdbc.mariadb import MariaDb
 from holdfast.sinks.jdbc.postgresql import PostgreSql
@@ -176,7 +176,7 @@ class AlteredWhileMoving(JdbcSink):
     alter: Callable[[], object]
 
     def _statements(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> list[str]:
         self.alter()
         return super()._statements(connection, staging, columns)
@@ -211,7 +211,7 @@ class Hanging(JdbcSink):
     """A driver that hangs inside its transaction, with the ledger's row locked."""
 
     def _statements(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> list[str]:
         HANGS.set()
         GO_ON.wait(60)
@@ -319,7 +319,7 @@ class GivenUp(JdbcSink):
     late = "*"
 
     def _require_values(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> None:
         super()._require_values(connection, staging, columns)
         with contextlib.closing(Connection(self._spark, self._address)) as other:

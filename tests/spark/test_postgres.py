@@ -13,10 +13,10 @@ from tests.adapters.postgres_driving import Desk, Driver
 
 from holdfast.errors import SchemaMismatch, SinkRefused
 from holdfast.examples.database import Database
-from holdfast.sinks.batch_size import Verdict
+from holdfast.sinks.batch_size import SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import staging
-from holdfast.sinks.postgres.append import _Appended
+from holdfast.sinks.postgres.append import _AppendWriter
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def desk(database: Database) -> Desk:
 
 
 BY = pytest.mark.parametrize(
-    "by", [Verdict.SMALL, Verdict.LARGE], ids=["by the driver", "by the executors"]
+    "by", [SizeVerdict.SMALL, SizeVerdict.LARGE], ids=["by the driver", "by the executors"]
 )
 
 
@@ -56,7 +56,7 @@ def written(driver: Driver, number: int, rows: DataFrame) -> Decision:
     return driver.sink.write(driver.batch(number), rows)
 
 
-def started(desk: Desk, rows: DataFrame, by: Verdict = Verdict.SMALL) -> Driver:
+def started(desk: Desk, rows: DataFrame, by: SizeVerdict = SizeVerdict.SMALL) -> Driver:
     return Driver(desk.append(), schema=rows.schema, verdict=by).start()
 
 
@@ -93,7 +93,7 @@ def test_instants_inside_other_values_are_those_of_the_rows(
 
 
 @BY
-def test_every_type_comes_back_as_it_was(desk: Desk, spark: SparkSession, by: Verdict) -> None:
+def test_every_type_comes_back_as_it_was(desk: Desk, spark: SparkSession, by: SizeVerdict) -> None:
     rows = spark.sql(TYPED)
     assert written(started(desk, rows, by), 0, rows) is Decision.WRITE
     found = by_id(desk)
@@ -161,7 +161,7 @@ BAD = {
 @BY
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_value_fails_the_batch_whole_and_is_named(
-    desk: Desk, spark: SparkSession, by: Verdict, case: str
+    desk: Desk, spark: SparkSession, by: SizeVerdict, case: str
 ) -> None:
     value, kind, said = BAD[case]
     desk.query(f'CREATE TABLE rows (id bigint, "the column" {kind})')
@@ -207,7 +207,7 @@ def test_types_that_would_not_come_back_are_refused(
 
 @BY
 def test_columns_in_another_order_and_spelling(
-    desk: Desk, spark: SparkSession, by: Verdict
+    desk: Desk, spark: SparkSession, by: SizeVerdict
 ) -> None:
     desk.query('CREATE TABLE rows ("Value" text, extra int DEFAULT 7, "KEY" text PRIMARY KEY)')
     rows = spark.sql("SELECT 'a' AS key, 'x' AS value")
@@ -219,7 +219,7 @@ def test_columns_in_another_order_and_spelling(
 
 @BY
 def test_the_newest_wins_however_the_batch_is_partitioned(
-    desk: Desk, spark: SparkSession, by: Verdict
+    desk: Desk, spark: SparkSession, by: SizeVerdict
 ) -> None:
     rows = spark.range(1_000).selectExpr(
         "CAST(id % 10 AS STRING) AS key", "id DIV 20 AS at", "CAST(id AS STRING) AS value"
@@ -236,7 +236,7 @@ def test_the_newest_wins_however_the_batch_is_partitioned(
 
 def test_no_staging_is_left_and_empty_batches_are_noted(desk: Desk, spark: SparkSession) -> None:
     rows = spark.range(100).repartition(5)
-    driver = started(desk, rows, Verdict.LARGE)
+    driver = started(desk, rows, SizeVerdict.LARGE)
     assert written(driver, 0, rows) is Decision.WRITE
     assert written(driver, 1, rows.where("id < 0")) is Decision.WRITE
     assert written(driver, 1, rows) is Decision.SKIP
@@ -257,14 +257,14 @@ def test_a_batch_of_many_partitions_takes_few_staging_tables(
     """The transaction locks each of them, and a server has room for so many locks."""
     monkeypatch.setattr(staging, "MOST_TABLES", 5)
     moved: list[int] = []
-    move = _Appended.move
+    move = _AppendWriter.move
 
-    def count(self: _Appended, connection: psycopg.Connection, *given: object) -> None:
+    def count(self: _AppendWriter, connection: psycopg.Connection, *given: object) -> None:
         moved.append(len(given[1]))  # type: ignore[arg-type]
         move(self, connection, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_Appended, "move", count)
+    monkeypatch.setattr(_AppendWriter, "move", count)
     rows = spark.range(0, 60, numPartitions=30)
-    assert written(started(desk, rows, Verdict.LARGE), 0, rows) is Decision.WRITE
+    assert written(started(desk, rows, SizeVerdict.LARGE), 0, rows) is Decision.WRITE
     assert moved == [5]
     assert desk.query("SELECT count(*), count(DISTINCT id) FROM rows") == [(60, 60)]

@@ -15,7 +15,7 @@ from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.run import order
 from holdfast.run.start.admission import RunOptions
 from holdfast.sinks import spark_failure
-from holdfast.sinks.delta.append import refused
+from holdfast.sinks.delta.append import to_sink_error
 
 pytestmark = pytest.mark.spark
 
@@ -85,11 +85,11 @@ def test_only_what_spark_names_as_lasting_lasts(
 ) -> None:
     with pytest.raises((PySparkException, Py4JJavaError)) as raised:
         fail(spark, tmp_path)
-    named = spark_failure.conditions(raised.value)
+    named = spark_failure.list_conditions(raised.value)
     assert spark_failure.is_lasting(raised.value) is lasts, named
     if isinstance(raised.value, PySparkException):
         expected = SinkRefused if lasts else SinkUnavailable
-        assert type(refused("/lake/t", raised.value)) is expected
+        assert type(to_sink_error("/lake/t", raised.value)) is expected
 
 
 def test_a_function_that_fails_once_does_not_end_a_job_with_a_column_mapped_table(

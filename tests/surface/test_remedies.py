@@ -17,7 +17,7 @@ from holdfast.model import advice
 from holdfast.model.finding import Code, Diagnosis, Finding, Severity
 from holdfast.model.spark_version import SparkVersion
 from holdfast.run.session import build
-from holdfast.sinks.secret import secret
+from holdfast.sinks.secret import read_secret
 
 
 def _copied(tmp_path: Path, golden: str) -> Path:
@@ -280,7 +280,7 @@ def test_a_schema_that_cannot_be_read_is_put_away_as_told(tmp_path: Path) -> Non
 def test_a_password_file_is_put_where_it_is_read_as_told(tmp_path: Path) -> None:
     place = tmp_path / "password"
     with pytest.raises(SinkRefused) as told:
-        secret(f"file:{place}")
+        read_secret(f"file:{place}")
     (named,) = re.findall(r"^put `(.+)` where", told.value.hint)
     Path(named).write_text("one two\n")
-    assert secret(f"file:{place}") == "one two"
+    assert read_secret(f"file:{place}") == "one two"

@@ -1,4 +1,17 @@
-"""Sinks: where a job's rows go. These functions declare one; nothing is opened yet."""
+"""Sinks: where a job's rows go. These functions declare a sink; nothing is opened yet.
+
+contract.py        what every sink promises, and the decision that makes a batch exactly once
+open.py            a declared sink -> the sink that writes
+delta/             Delta tables: rows and ledger in one commit
+postgres/          PostgreSQL tables: rows and ledger in one transaction, by COPY
+jdbc/              MariaDB and PostgreSQL tables through JDBC
+batch_size.py      which batches the driver collects, and which the executors write
+caching.py         keep the rows of a batch on the executors, so that their plan runs once
+observed_count.py  how many rows a plan produced, as Spark reports it
+spark_failure.py   Spark's error conditions, and which of them are permanent
+pg_catalog.py      queries of PostgreSQL's catalog that both PostgreSQL clients use
+secret.py          where a password is found
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +88,7 @@ def delta_append(
         evolve=evolve,
         properties=dict(properties or {}),
     )
-    return _output(sink, path, select, name)
+    return _make_output(sink, path, select, name)
 
 
 def delta_merge(  # noqa: PLR0913  one parameter an option of the sink
@@ -105,7 +118,7 @@ def delta_merge(  # noqa: PLR0913  one parameter an option of the sink
         partition_by=tuple(partition_by),
         properties=dict(properties or {}),
     )
-    return _output(sink, path, select, name)
+    return _make_output(sink, path, select, name)
 
 
 def files(
@@ -125,7 +138,7 @@ def files(
     sink = FileSink(
         path=path, format=format, partition_by=tuple(partition_by), options=dict(options or {})
     )
-    return _output(sink, path, None, name)
+    return _make_output(sink, path, None, name)
 
 
 def foreach_batch(
@@ -219,7 +232,7 @@ def jdbc_append(  # noqa: PLR0913  one parameter an option of the sink
         table=table,
         options=dict(options or {}),
     )
-    return Output(name=_jdbc_name(name or table), sink=sink, select=select)
+    return Output(name=_check_jdbc_name(name or table), sink=sink, select=select)
 
 
 def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
@@ -256,10 +269,10 @@ def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
         keys=tuple(keys),
         newest=newest,
     )
-    return Output(name=_jdbc_name(name or table), sink=sink, select=select)
+    return Output(name=_check_jdbc_name(name or table), sink=sink, select=select)
 
 
-def _jdbc_name(name: str) -> OutputName:
+def _check_jdbc_name(name: str) -> OutputName:
     """Refuse blanks at the end, which MariaDB's ledger does not tell apart."""
     if name != name.rstrip():
         raise OptionInvalid(
@@ -304,7 +317,7 @@ def _check_reference(password: str | None) -> None:
         )
 
 
-def _output(sink: DeclaredSink, path: str, select: Select | None, name: str | None) -> Output:
+def _make_output(sink: DeclaredSink, path: str, select: Select | None, name: str | None) -> Output:
     if _SECRET_PATH.search(path):
         raise OptionInvalid(
             "expected a path without a key or a password, found one in it",

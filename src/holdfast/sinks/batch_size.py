@@ -40,7 +40,7 @@ _NO_INPUT = 16
 _NO_ESTIMATE = 1 << 60
 
 
-class Kind(StrEnum):
+class InputKind(StrEnum):
     """What is known about a batch before it runs."""
 
     ROWS = "rows"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-class Verdict(StrEnum):
+class SizeVerdict(StrEnum):
     """How large a batch is going to be."""
 
     SMALL = "small"
@@ -61,7 +61,7 @@ class Verdict(StrEnum):
 class Input:
     """What a batch reads, in rows or bytes."""
 
-    kind: Kind
+    kind: InputKind
     amount: int
     known: bool
 
@@ -83,52 +83,54 @@ class BatchSize:
 
     def __init__(self, *, most_rows: int | None = None) -> None:
         self._most_rows = most_rows
-        self._seen: dict[Kind, deque[Ratio]] = {kind: deque(maxlen=_REMEMBERED) for kind in Kind}
+        self._seen: dict[InputKind, deque[Ratio]] = {
+            kind: deque(maxlen=_REMEMBERED) for kind in InputKind
+        }
         self._plan_bytes = _NO_ESTIMATE
         self._too_much = False
         self._pause = 0
         self._next_pause = _REMEMBERED
 
-    def judge(self, batch: Batch, rows: "DataFrame") -> Verdict:
+    def judge(self, batch: Batch, rows: "DataFrame") -> SizeVerdict:
         """Say how large the batch is going to be."""
         self._too_much = self._pause > 0
         self._pause = max(0, self._pause - 1)
         if isinstance(batch.expected_rows, Unknown):
-            self._plan_bytes = caching.plan_bytes(rows)
-        given = _input(batch, self._plan_bytes)
+            self._plan_bytes = caching.estimate_bytes(rows)
+        given = _estimate_input(batch, self._plan_bytes)
         seen = self._seen[given.kind]
         if not seen:
             return self._judge_input(given)
-        amount = _GROWTH if given.kind is Kind.NOTHING else given.amount
+        amount = _GROWTH if given.kind is InputKind.NOTHING else given.amount
         rows_to_come = amount * max(ratio.rows for ratio in seen)
         bytes_to_come = amount * max(ratio.size for ratio in seen)
         if not self._too_much and self._fits(rows_to_come, bytes_to_come):
-            return Verdict.SMALL
+            return SizeVerdict.SMALL
         # Each batch that is too large wears the evidence down, so that a single odd batch does
         # not decide for ever.
         seen.popleft()
-        return Verdict.LARGE
+        return SizeVerdict.LARGE
 
     def small(self, batch: Batch, rows: "DataFrame") -> bool:
         """Whether the driver may collect this batch."""
-        return self.judge(batch, rows) is Verdict.SMALL
+        return self.judge(batch, rows) is SizeVerdict.SMALL
 
     def saw(self, batch: Batch, count: int, size: int) -> None:
         """Remember what the batch that was judged last turned out to be."""
-        given = _input(batch, self._plan_bytes)
+        given = _estimate_input(batch, self._plan_bytes)
         match given.kind:
-            case Kind.ROWS:
+            case InputKind.ROWS:
                 # A job that drops most of its rows may drop none next time.
                 fewer = min(count, given.amount)
                 per_row = size / fewer if fewer else GUESSED_BYTES_PER_ROW
                 self._remember(given, max(1.0, count / given.amount), per_row)
-            case Kind.BYTES:
+            case InputKind.BYTES:
                 # The same for bytes, within limits: Spark multiplies the sides of a join, so that
                 # little may come out of very many bytes.
                 per_byte = size / given.amount if count else _GUESSED_BYTES_PER_BYTE
                 floor = min(1.0, per_byte * _GROWTH)
                 self._remember(given, count / given.amount, max(floor, per_byte))
-            case Kind.NOTHING:
+            case InputKind.NOTHING:
                 if count:
                     self._remember(given, count, size)
 
@@ -148,40 +150,40 @@ class BatchSize:
         self.saw(batch, table.num_rows, table.nbytes)
         return table
 
-    def measure(self, batch: Batch, held: "DataFrame") -> Verdict:
+    def measure(self, batch: Batch, held: "DataFrame") -> SizeVerdict:
         """Count cached rows of the batch that was judged last, and say whether they are small."""
         count = held.count()
-        size = caching.plan_bytes(held) * EXPANSION
+        size = caching.estimate_bytes(held) * EXPANSION
         if not self._too_much and self._fits(count, size):
-            return Verdict.SMALL
+            return SizeVerdict.SMALL
         self.saw(batch, count, size)
-        return Verdict.LARGE
+        return SizeVerdict.LARGE
 
     def _remember(self, given: Input, rows: float, size: float) -> None:
         self._seen[given.kind].append(Ratio(rows=rows, size=size))
 
-    def _judge_input(self, given: Input) -> Verdict:
+    def _judge_input(self, given: Input) -> SizeVerdict:
         most = {
-            Kind.ROWS: SMALL_ROWS if self._most_rows is None else self._most_rows,
-            Kind.BYTES: SMALL_BYTES,
-            Kind.NOTHING: 0,
+            InputKind.ROWS: SMALL_ROWS if self._most_rows is None else self._most_rows,
+            InputKind.BYTES: SMALL_BYTES,
+            InputKind.NOTHING: 0,
         }[given.kind]
         fits = given.known and given.amount <= most
-        return Verdict.UNMEASURED if fits else Verdict.LARGE
+        return SizeVerdict.UNMEASURED if fits else SizeVerdict.LARGE
 
     def _fits(self, count: float, size: float) -> bool:
         few = self._most_rows is None or count <= self._most_rows
         return few and size <= SMALL_BYTES
 
 
-def _input(batch: Batch, plan_bytes: int) -> Input:
+def _estimate_input(batch: Batch, plan_bytes: int) -> Input:
     """What the batch reads: by its offsets, or else by Spark's statistics of its plan."""
     expected = batch.expected_rows
     if not isinstance(expected, Unknown):
-        kind = Kind.ROWS if expected else Kind.NOTHING
+        kind = InputKind.ROWS if expected else InputKind.NOTHING
         return Input(kind=kind, amount=expected, known=True)
     if plan_bytes >= _NO_ESTIMATE:
-        return Input(kind=Kind.NOTHING, amount=0, known=False)
+        return Input(kind=InputKind.NOTHING, amount=0, known=False)
     if plan_bytes <= _NO_INPUT:
-        return Input(kind=Kind.NOTHING, amount=0, known=True)
-    return Input(kind=Kind.BYTES, amount=plan_bytes, known=True)
+        return Input(kind=InputKind.NOTHING, amount=0, known=True)
+    return Input(kind=InputKind.BYTES, amount=plan_bytes, known=True)

@@ -11,7 +11,7 @@ _MORE_PARTITIONS_THAN_ANY = 1_000_000
 
 
 @contextlib.contextmanager
-def cached(rows: "DataFrame") -> Iterator["DataFrame"]:
+def cache(rows: "DataFrame") -> Iterator["DataFrame"]:
     """The rows, held in the executors' memory and on their disks while the block runs.
 
     Coalesced into more partitions than there are, which changes nothing but this: Spark cannot
@@ -24,7 +24,7 @@ def cached(rows: "DataFrame") -> Iterator["DataFrame"]:
         held.unpersist()
 
 
-def plan_bytes(rows: "DataFrame") -> int:
+def estimate_bytes(rows: "DataFrame") -> int:
     """How many bytes Spark expects of a plan; a number beyond all measure where it cannot say.
 
     For cached rows that were counted this is their measured size.

@@ -88,7 +88,7 @@ def decide(
     `recall` is asked for the digest that a batch was written with, only where it is needed.
     """
     if standing.epoch > batch.life.epoch:
-        raise fenced(batch.life, standing.epoch)
+        raise make_fenced_error(batch.life, standing.epoch)
     if standing.epoch < batch.life.epoch:
         raise SinkBehind(
             f"expected the ledger that this driver left in the sink of job `{batch.life.job}`,"
@@ -122,10 +122,12 @@ def _require_same(batch: Batch, digest: Digest | Unknown) -> None:
             hint="compare the table with the source before the checkpoint is touched",
         )
     if digest != batch.digest:
-        raise changed(batch.life, batch.id, digest, batch.digest)
+        raise make_changed_error(batch.life, batch.id, digest, batch.digest)
 
 
-def changed(life: Writer, batch: BatchId, expected: Digest, found: Digest) -> BatchChanged:
+def make_changed_error(
+    life: Writer, batch: BatchId, expected: Digest, found: Digest
+) -> BatchChanged:
     """Return the error of a batch whose id now stands for a different range."""
     return BatchChanged(
         f"expected batch {batch} of job `{life.job}` with the digest"
@@ -147,14 +149,16 @@ def _require_continuous(
     if not isinstance(standing.ended, Unknown) and not isinstance(batch.begins, Unknown):
         moved = ends.find_mismatch(standing.ended, batch.begins)
         if moved is not None:
-            raise not_continuous(batch.life, before, moved)
+            raise make_not_continuous_error(batch.life, before, moved)
     elif not isinstance(batch.before, Unknown):
         digest = recall(before)
         if not isinstance(digest, Unknown) and digest != batch.before:
-            raise not_same_range(batch.life, before, digest, batch.before)
+            raise make_range_error(batch.life, before, digest, batch.before)
 
 
-def not_continuous(life: Writer, last: BatchId, moved: ends.OffsetMismatch) -> BatchNotContinuous:
+def make_not_continuous_error(
+    life: Writer, last: BatchId, moved: ends.OffsetMismatch
+) -> BatchNotContinuous:
     """Return the error of a batch that does not begin where the last one ended."""
     return BatchNotContinuous(
         f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
@@ -163,7 +167,7 @@ def not_continuous(life: Writer, last: BatchId, moved: ends.OffsetMismatch) -> B
     )
 
 
-def not_same_range(
+def make_range_error(
     life: Writer, last: BatchId, expected: Digest, found: Digest
 ) -> BatchNotContinuous:
     """Return the error of a batch before this one that no longer is what the sink has of it."""
@@ -176,7 +180,7 @@ def not_same_range(
     )
 
 
-def contended(path: str) -> SinkContended:
+def make_contended_error(path: str) -> SinkContended:
     """The error of a writer that lost against others again and again."""
     return SinkContended(
         f"expected to commit to `{path}`, found other writers committing in between every time",
@@ -184,7 +188,7 @@ def contended(path: str) -> SinkContended:
     )
 
 
-def blocked(table: str, said: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
+def make_blocked_error(table: str, said: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
     """The error of a driver that waits for a lock that another session keeps."""
     who = "; ".join(holders) or "a session that this role may not see"
     return SinkUnavailable(
@@ -202,7 +206,7 @@ def unfit_offsets(batch: Batch, said: str) -> SinkRefused:
     )
 
 
-def altered(batch: Batch, table: str) -> SinkUnavailable:
+def make_altered_error(batch: Batch, table: str) -> SinkUnavailable:
     """Return the error of a batch whose table was altered while its plan ran."""
     return SinkUnavailable(
         f"cannot write batch {batch.id} to `{table}`: another session altered the table while the"
@@ -211,7 +215,7 @@ def altered(batch: Batch, table: str) -> SinkUnavailable:
     )
 
 
-def fenced(life: Writer, epoch: Epoch) -> DriverFenced:
+def make_fenced_error(life: Writer, epoch: Epoch) -> DriverFenced:
     """The error of a driver that learns of a newer one."""
     newer = "the same epoch" if epoch == life.epoch else f"epoch {epoch}"
     return DriverFenced(

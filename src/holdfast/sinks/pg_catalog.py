@@ -92,7 +92,7 @@ def refuse_key(
     )
 
 
-def refusal(table: str, found: Sequence[Sequence[object]]) -> SinkRefused | None:
+def refuse_relation(table: str, found: Sequence[Sequence[object]]) -> SinkRefused | None:
     """The error for a relation that cannot change with its ledger in one durable step."""
     if not found:
         return None

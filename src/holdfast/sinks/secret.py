@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.errors import SinkRefused
 
 
-def secret(reference: str) -> str:
+def read_secret(reference: str) -> str:
     """The password that a reference leads to; raises SinkRefused if there is none."""
     kind, _, name = reference.partition(":")
     if kind == "env":

@@ -91,35 +91,37 @@ LASTING = frozenset((*_CODE, *_CHECKPOINT, *_SOURCE, *_SINK))
 
 def is_lasting(error: BaseException) -> bool:
     """Whether the same error comes back at every start, by the names that Spark gives it."""
-    return any(name in LASTING or name.partition(".")[0] in LASTING for name in conditions(error))
+    return any(
+        name in LASTING or name.partition(".")[0] in LASTING for name in list_conditions(error)
+    )
 
 
 def is_conflict(error: BaseException) -> bool:
     """Whether Delta refused a commit because another writer changed the table first."""
-    names = conditions(error)
+    names = list_conditions(error)
     return any(name in _CONFLICTS or name.startswith("DELTA_CONCURRENT_") for name in names)
 
 
-def conditions(error: BaseException) -> tuple[str, ...]:
+def list_conditions(error: BaseException) -> tuple[str, ...]:
     """The conditions of an exception and of its causes, the outermost first."""
     from py4j.protocol import Py4JError
 
     try:
-        return tuple(dict.fromkeys(_named(error)))
+        return tuple(dict.fromkeys(_find_conditions(error)))
     except (Py4JError, OSError):  # the JVM is gone
         return ()
 
 
-def parameters(error: BaseException, name: str) -> Mapping[str, str]:
+def read_parameters(error: BaseException, name: str) -> Mapping[str, str]:
     """Return what Spark says about a condition of an exception or its causes, by its own names."""
     from py4j.protocol import Py4JError
 
     try:
-        java = _java(error)
+        java = _find_java_exception(error)
         for _ in range(_DEEPEST):
             if java is None:
                 break
-            if _condition(java) == name:
+            if _read_condition(java) == name:
                 said = java.getMessageParameters()
                 return {str(key): str(said[key]) for key in said}
             java = java.getCause()
@@ -128,45 +130,45 @@ def parameters(error: BaseException, name: str) -> Mapping[str, str]:
     return {}
 
 
-def _named(error: BaseException | None) -> Iterator[str]:
+def _find_conditions(error: BaseException | None) -> Iterator[str]:
     for _ in range(_DEEPEST):
         if error is None:
             return
-        java = _java(error)
+        java = _find_java_exception(error)
         if java is not None:
-            yield from _of_java(java)
+            yield from _find_java_conditions(java)
             return
         # pyspark keeps only the text of an exception that it has no class for, and its cause.
-        said = _NAMED.match(getattr(error, "_desc", "") or _text(error))
+        said = _NAMED.match(getattr(error, "_desc", "") or _read_text(error))
         if said:
             yield said[1]
         cause = getattr(error, "_cause", None) or error.__cause__
         error = cause if isinstance(cause, BaseException) else None
 
 
-def _text(error: BaseException) -> str:
+def _read_text(error: BaseException) -> str:
     """What an exception of pyspark says; words of other code are no names of Spark's."""
     return str(error) if type(error).__module__.startswith("pyspark.") else ""
 
 
-def _java(error: BaseException) -> "JavaObject | None":
+def _find_java_exception(error: BaseException) -> "JavaObject | None":
     from py4j.protocol import Py4JJavaError
 
     found = error.java_exception if isinstance(error, Py4JJavaError) else None
     return found or getattr(error, "_origin", None)
 
 
-def _of_java(java: "JavaObject | None") -> Iterator[str]:
+def _find_java_conditions(java: "JavaObject | None") -> Iterator[str]:
     for _ in range(_DEEPEST):
         if java is None:
             return
-        name = _condition(java)
+        name = _read_condition(java)
         if name:
             yield name
         java = java.getCause()
 
 
-def _condition(java: "JavaObject") -> str:
+def _read_condition(java: "JavaObject") -> str:
     """Empty where the exception has none: it is not one of Spark's."""
     from py4j.protocol import Py4JError
 

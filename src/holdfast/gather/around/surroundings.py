@@ -153,7 +153,7 @@ def _read_table(source: SourceEvidence, storage: Mapping[str, str]) -> DeltaHist
 def _read_table_id(path: str, storage: Mapping[str, str]) -> str:
     from holdfast.sinks.delta import table
 
-    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    place = table.DeltaLocation(path=path, options=storage, partition_by=(), properties={})
     opened = place.open()
     return str(opened.metadata().id) if opened else ""
 

@@ -85,7 +85,7 @@ def _query_database(write: RecordedOutput, key: LedgerKey) -> LastWritten:
             raise
         return Unknown(reason=f"{missing.message}; {missing.hint}")
     try:
-        return look.last_written(write.server, write.schema, write.path, key)
+        return look.read_last_written(write.server, write.schema, write.path, key)
     except HoldfastError as error:
         return Unknown(reason=error.message)
 
@@ -95,7 +95,7 @@ def _read_delta(path: str, key: str, storage: Mapping[str, str]) -> LedgerEviden
         return LedgerEvidence(table=path, key=key, batch=_RELATIVE, note="", ranges=True)
     from holdfast.sinks.delta import ledger, table
 
-    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    place = table.DeltaLocation(path=path, options=storage, partition_by=(), properties={})
     try:
         opened = place.open()
         if opened is None:
@@ -106,7 +106,7 @@ def _read_delta(path: str, key: str, storage: Mapping[str, str]) -> LedgerEviden
                 note="",
                 ranges=True,
             )
-        last = ledger.last_written(opened, key)
+        last = ledger.read_last_written(opened, key)
     except HoldfastError as error:
         return LedgerEvidence(
             table=path, key=key, batch=Unknown(reason=error.message), note="", ranges=True
@@ -137,7 +137,7 @@ def _make_evidence(path: str, key: str, last: LastWritten) -> LedgerEvidence:
 def _read_spark_delta(path: str, query_id: QueryId, storage: Mapping[str, str]) -> LedgerEvidence:
     from holdfast.sinks.delta import table
 
-    place = table.Place(path=path, options=storage, partition_by=(), properties={})
+    place = table.DeltaLocation(path=path, options=storage, partition_by=(), properties={})
     batch: BatchId | Absent | Unknown = _NONE
     try:
         opened = place.open()

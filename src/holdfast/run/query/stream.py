@@ -153,7 +153,7 @@ class BatchWriter:
             if not self._write_output(self._outputs[0], rows, batch):
                 _run_plan(rows)
             return
-        with caching.cached(rows) as cached:
+        with caching.cache(rows) as cached:
             counted = replace(batch, expected_rows=cached.count())
             for output in self._outputs:
                 self._write_output(output, cached, counted)

@@ -35,7 +35,7 @@ def find_break(
     if not isinstance(sink_ends, Unknown):
         mismatch = ends.find_mismatch(sink_ends, ends.read_entry(entry))
         if mismatch is not None:
-            return contract.not_continuous(writer, last.batch, mismatch)
+            return contract.make_not_continuous_error(writer, last.batch, mismatch)
     is_pending = last_committed is None or last_committed < last.batch
     return _find_changed_range(reader, writer, last, is_pending=is_pending)
 
@@ -54,8 +54,8 @@ def _find_changed_range(
     if is_pending:
         if isinstance(digest, Unknown):
             return None
-        return contract.changed(writer, last.batch, last.digest, digest)
+        return contract.make_changed_error(writer, last.batch, last.digest, digest)
     digest = reader.digest(last.batch, ends.read_starts(last.offsets))
     if digest == last.digest or isinstance(digest, Unknown):
         return None
-    return contract.not_same_range(writer, last.batch, last.digest, digest)
+    return contract.make_range_error(writer, last.batch, last.digest, digest)

@@ -24,7 +24,7 @@ from holdfast.sinks.delta import (
 )
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.layout import Layout, read_layout
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.sinks.delta.log import Head
 from holdfast.sinks.delta.parquet import AddedFile
 
@@ -58,9 +58,9 @@ class DeltaAppendSink:
         overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self._sink = sink
-        self._ledgered = LedgeredTable(sink, app_id, options, overwrites=overwrites)
+        self._ledgered = LedgeredDeltaTable(sink, app_id, options, overwrites=overwrites)
         self._size = size or batch_size.BatchSize(most_rows=batch_size.SMALL_ROWS)
-        self._fit = schema.Fit(sink.path)
+        self._fit = schema.SchemaFit(sink.path)
         self._known: tuple[deltalake.DeltaTable, Layout] | None = None
         self._required: deltalake.DeltaTable | None = None
         self._scattered = 0
@@ -119,7 +119,7 @@ class DeltaAppendSink:
         if collected is not None:
             data, texts = collected
             folder = f"holdfast-{batch.life.generation}-{batch.id}-{secrets.token_hex(4)}"
-            files = parquet.by_driver(self._ledgered.store, folder, data, texts, layout)
+            files = parquet.write_by_driver(self._ledgered.store, folder, data, texts, layout)
             produced = data.num_rows
         else:
             store, path = self._ledgered.store, self._sink.path
@@ -149,7 +149,7 @@ class DeltaAppendSink:
         if partitions.count(texts) > _MOST_PARTITIONS:
             self._scattered = _SCATTERED_BATCHES
             return None
-        return data.cast(schema.arrow_schema(head.table, tuple(data.column_names))), texts
+        return data.cast(schema.make_arrow_schema(head.table, tuple(data.column_names))), texts
 
     def _layout(self, table: deltalake.DeltaTable, rows: "DataFrame") -> Layout:
         """What the table asks of its files; read again only when its metadata changes."""
@@ -166,12 +166,12 @@ class DeltaAppendSink:
         if not self._sink.evolve:
             return head
         for _ in range(_EVOLUTIONS):  # another writer may change the table first
-            added = schema.missing_columns(rows, schema.of_table(head.table))
+            added = schema.find_missing_columns(rows, schema.read_schema(head.table))
             if not added:
                 return head
             evolution.add_columns(self._ledgered.place, head, added, spark)
             head = self._ledgered.log.head()
-        raise contract.contended(self._sink.path)
+        raise contract.make_contended_error(self._sink.path)
 
     def _write_by_spark(self, head: Head, batch: Batch, rows: "DataFrame") -> Decision:
         """Let Delta's own transaction write and commit what the table asks more for."""
@@ -188,26 +188,26 @@ class DeltaAppendSink:
                 path=self._sink.path,
                 app_id=self._ledgered.app_id,
                 version=ledger.pack(batch.life.epoch, batch.id),
-                said=ledger.of_batch(batch, self._ledgered.app_id, decided_on=version),
+                said=ledger.format_batch(batch, self._ledgered.app_id, decided_on=version),
             )
             executors.append(self._ledgered.store, opened, head, rows, transaction)
         except (PySparkException, Py4JJavaError) as error:
-            raise refused(self._sink.path, error) from error
+            raise to_sink_error(self._sink.path, error) from error
         return self._ledgered.verify(batch)
 
 
-def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUnavailable:
+def to_sink_error(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUnavailable:
     """What Spark's Delta writer would not do, in one sentence.
 
     Its error may be one of the query, too, which runs while the rows are written: a function that
     failed, an executor that was lost, storage that did not answer. Those pass.
     """
     if spark_failure.is_conflict(error):
-        return contract.contended(path)
-    for name in spark_failure.conditions(error):
+        return contract.make_contended_error(path)
+    for name in spark_failure.list_conditions(error):
         if name in _VIOLATIONS:
-            return _violated(path, name, spark_failure.parameters(error, name))
-    said = _first_line(error)
+            return _make_violation_error(path, name, spark_failure.read_parameters(error, name))
+    said = _read_first_line(error)
     if spark_failure.is_lasting(error):
         return SinkRefused(
             f"expected to write to the Delta table `{path}`, found: {said}",
@@ -220,7 +220,7 @@ def refused(path: str, error: Exception) -> SinkRefused | SinkContended | SinkUn
     )
 
 
-def _violated(path: str, name: str, said: Mapping[str, str]) -> SinkRefused:
+def _make_violation_error(path: str, name: str, said: Mapping[str, str]) -> SinkRefused:
     """Name the rule that a row breaks, and never the row's values."""
     column, rule = said.get("columnName", "?"), said.get("constraintName", "?")
     expression = said.get("expr", said.get("expression", "?"))
@@ -238,7 +238,7 @@ def _violated(path: str, name: str, said: Mapping[str, str]) -> SinkRefused:
     )
 
 
-def _first_line(error: Exception) -> str:
+def _read_first_line(error: Exception) -> str:
     """Return what Spark said; Py4J puts the name of a method before it."""
     lines = [line.removeprefix(": ") for line in str(error).strip().splitlines()]
     said = lines[1:2] if lines[0:1] and lines[0].startswith(_CALLING) else lines[:1]

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from holdfast.errors import SinkRefused, StorageUnavailable
 from holdfast.sinks.delta import log
-from holdfast.sinks.delta.append import refused
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.append import to_sink_error
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.sinks.delta.log import Head
 from holdfast.storage import Missing, urls
 
@@ -26,10 +26,10 @@ _PLACEHOLDER = "_holdfast"
 _KNOWN_ACTIONS = frozenset({"commitInfo", "add", "remove"})
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
-Line = Mapping[str, Mapping[str, object]]
+CommitLine = Mapping[str, Mapping[str, object]]
 
 
-def make(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSession") -> None:
+def make(ledgered: LedgeredDeltaTable, folder: str, head: Head, spark: "SparkSession") -> None:
     """Make a shallow clone in a folder of the table, so that its new files are the table's."""
     from pyspark.errors import PySparkException
 
@@ -42,16 +42,16 @@ def make(ledgered: LedgeredTable, folder: str, head: Head, spark: "SparkSession"
             f" VERSION AS OF {head.version}"
         )
     except PySparkException as error:
-        raise refused(ledgered.place.path, error) from error
+        raise to_sink_error(ledgered.place.path, error) from error
 
 
-def read_merge(ledgered: LedgeredTable, folder: str) -> Sequence[Line]:
+def read_merge(ledgered: LedgeredDeltaTable, folder: str) -> Sequence[CommitLine]:
     """Return the actions of the merge into the clone; none if it made no commit."""
-    data = ledgered.store.read(f"{folder}/{log.path(1)}")
+    data = ledgered.store.read(f"{folder}/{log.name_entry(1)}")
     return [] if isinstance(data, Missing) else [json.loads(one) for one in data.splitlines()]
 
 
-def discard_log(ledgered: LedgeredTable, folder: str) -> None:
+def discard_log(ledgered: LedgeredDeltaTable, folder: str) -> None:
     """Delete the clone's log, which nobody reads again; its files are the table's, or VACUUM's.
 
     A log that stays costs a few kilobytes, so a failure here stops nothing.
@@ -60,13 +60,13 @@ def discard_log(ledgered: LedgeredTable, folder: str) -> None:
         _delete(ledgered, f"{folder}/_delta_log")
 
 
-def _delete(ledgered: LedgeredTable, path: str) -> None:
+def _delete(ledgered: LedgeredDeltaTable, path: str) -> None:
     for name in ledgered.store.names(path):
         _delete(ledgered, f"{path}/{name}")
         ledgered.store.delete(f"{path}/{name}")
 
 
-def require_plain_files(path: str, lines: Sequence[Line]) -> None:
+def require_plain_files(path: str, lines: Sequence[CommitLine]) -> None:
     """Raise unless the clone's commit only adds whole files of its own and removes others.
 
     The table's log has a name for such files only. A deletion vector changes a file of the table
@@ -76,14 +76,16 @@ def require_plain_files(path: str, lines: Sequence[Line]) -> None:
         added, removed = line.get("add", {}), line.get("remove", {})
         strange = sorted(set(line) - _KNOWN_ACTIONS)
         if strange:
-            raise _not_plain(path, f"the action `{strange[0]}`")
+            raise _make_not_plain_error(path, f"the action `{strange[0]}`")
         if added.get("deletionVector") or removed.get("deletionVector"):
-            raise _not_plain(path, "a deletion vector")
+            raise _make_not_plain_error(path, "a deletion vector")
         if added and _ABSOLUTE.match(str(added["path"])):
-            raise _not_plain(path, f"the file `{added['path']}` from outside of its folder")
+            raise _make_not_plain_error(
+                path, f"the file `{added['path']}` from outside of its folder"
+            )
 
 
-def _not_plain(path: str, found: str) -> SinkRefused:
+def _make_not_plain_error(path: str, found: str) -> SinkRefused:
     return SinkRefused(
         f"Cannot merge the batch into the Delta table `{path}`: Spark's merge wrote {found}, which"
         " holdfast cannot commit to S3 for it. Nothing of the batch was written",
@@ -93,11 +95,11 @@ def _not_plain(path: str, found: str) -> SinkRefused:
 
 
 def translate(
-    ledgered: LedgeredTable, folder: str, lines: Sequence[Line], spark: "SparkSession"
-) -> Iterator[Line]:
+    ledgered: LedgeredDeltaTable, folder: str, lines: Sequence[CommitLine], spark: "SparkSession"
+) -> Iterator[CommitLine]:
     """What the clone's commit adds and removes, with paths as the table's log has them."""
     removed = [str(line["remove"]["path"]) for line in lines if "remove" in line]
-    paths = _paths_in_table(ledgered, removed, spark)
+    paths = _find_paths_in_table(ledgered, removed, spark)
     for line in lines:
         if "add" in line:
             yield {"add": {**line["add"], "path": f"{folder}/{line['add']['path']}"}}
@@ -105,8 +107,8 @@ def translate(
             yield {"remove": {**line["remove"], "path": paths[str(line["remove"]["path"])]}}
 
 
-def _paths_in_table(
-    ledgered: LedgeredTable, removed: Sequence[str], spark: "SparkSession"
+def _find_paths_in_table(
+    ledgered: LedgeredDeltaTable, removed: Sequence[str], spark: "SparkSession"
 ) -> Mapping[str, str]:
     """How the table's log writes the paths of files that the clone names by their full address.
 

@@ -15,7 +15,7 @@ from holdfast.errors import SinkRefused
 from holdfast.sinks import spark_failure
 from holdfast.sinks.delta import table as tables
 from holdfast.sinks.delta.log import Head
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 from holdfast.storage import urls
 
 _BY_HAND = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def add_columns(
-    place: Place, head: Head, added: Sequence["StructField"], spark: "SparkSession"
+    place: DeltaLocation, head: Head, added: Sequence["StructField"], spark: "SparkSession"
 ) -> None:
     """Add the columns in a commit of their own, or none if another writer was first."""
-    fields = [json.dumps(tables.as_nullable(field.jsonValue())) for field in added]
+    fields = [json.dumps(tables.make_nullable(field.jsonValue())) for field in added]
     if not head.native or not _add_by_delta_rs(place, fields):
         _add_by_spark(place, fields, spark)
 
 
-def _add_by_delta_rs(place: Place, fields: Sequence[str]) -> bool:
+def _add_by_delta_rs(place: DeltaLocation, fields: Sequence[str]) -> bool:
     """Return False where delta-rs cannot change this table, or these columns need a feature."""
     if any("timestamp_ntz" in field or "variant" in field for field in fields):
         return False
@@ -54,7 +54,7 @@ def _add_by_delta_rs(place: Place, fields: Sequence[str]) -> bool:
     return True
 
 
-def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") -> None:
+def _add_by_spark(place: DeltaLocation, fields: Sequence[str], spark: "SparkSession") -> None:
     """Append no rows that have the columns, with Delta's own merge of schemas."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -63,7 +63,7 @@ def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") ->
 
     tables.require_exclusive_commits(place, spark)
     url = urls.to_spark_url(place.path)
-    empty = tables.no_rows(spark, place)
+    empty = tables.make_empty_frame(spark, place)
     parsed = [StructField.fromJson(json.loads(field)) for field in fields]
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in parsed]
     wider = empty.select("*", *columns)
@@ -82,9 +82,9 @@ def _add_by_spark(place: Place, fields: Sequence[str], spark: "SparkSession") ->
         ) from error
 
 
-def _advise(place: Place, error: Exception) -> str:
+def _advise(place: DeltaLocation, error: Exception) -> str:
     """Return what lets the table take the columns: Spark asks for some features by name."""
-    needed = spark_failure.parameters(error, _BY_HAND).get("unsupportedFeatures", "")
+    needed = spark_failure.read_parameters(error, _BY_HAND).get("unsupportedFeatures", "")
     features = [name.strip() for name in needed.split(",") if name.strip()]
     if not features:
         return "add the column to the table with Spark SQL, or drop it in the job's function"

@@ -52,7 +52,7 @@ def write_files(
 ) -> tuple[list[AddedFile], int]:
     """Write the rows; return the files as storage holds them, and how many rows the plan had."""
     transaction = start(rows.sparkSession, path, head.table, head.version)
-    with settings(rows.sparkSession, {_STATISTICS: "false"}):
+    with override_settings(rows.sparkSession, {_STATISTICS: "false"}):
         actions, frame, count = _write(transaction, head, rows)
     produced = frame.queryExecution().observedMetrics().apply(count.name()).getLong(0)
     return parquet.read_back(store, path, _read_actions(actions), layout), int(produced)
@@ -139,7 +139,7 @@ def start(  # type: ignore[no-untyped-def]  # noqa: ANN201
 
     Raises SinkContended where that is not the given table, or an older version of it.
     """
-    log = delta_log(spark, path)
+    log = open_log(spark, path)
     transaction = log.startTransaction()
     _require_same_table(spark, path, (table, version), log, transaction.snapshot())
     return transaction
@@ -196,7 +196,7 @@ def _require_same_table(  # type: ignore[no-untyped-def]
     )
 
 
-def delta_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def open_log(spark: "SparkSession", path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Return Delta's own handle of the table, a Java object."""
     classes = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     return classes.DeltaLog.forTable(spark._jsparkSession, urls.to_spark_url(path))  # noqa: SLF001
@@ -217,9 +217,9 @@ def spell_instants_in_utc(head: Head, rows: "DataFrame") -> Iterator["DataFrame"
     if spark.conf.get(_ZONE) in _UTC or not _has_instants(head) or not head.native:
         yield rows
         return
-    with caching.cached(rows) as held:
+    with caching.cache(rows) as held:
         held.count()
-        with settings(spark, {_ZONE: "UTC"}):
+        with override_settings(spark, {_ZONE: "UTC"}):
             yield held
 
 
@@ -244,7 +244,7 @@ def _has_instants(head: Head) -> bool:
 
 
 @contextmanager
-def settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]:
+def override_settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]:
     """Let the session have these settings for a while."""
     before = {key: value for key in chosen if (value := spark.conf.get(key, None)) is not None}
     for key, value in chosen.items():

@@ -27,7 +27,7 @@ from holdfast.model.ids import BatchId
 from holdfast.sinks import contract, spark_failure
 from holdfast.sinks.delta import executors, ledger, log
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 from holdfast.storage import Folder, Missing, exclusive
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ _GONE = Unknown(reason=ledger.CLEANED)
 class _Fence:
     """Who shuts others out, and where."""
 
-    place: Place
+    place: DeltaLocation
     store: Folder
     life: Writer
     app_id: str
 
 
-def fence(
-    place: Place,
+def fence_older_drivers(
+    place: DeltaLocation,
     store: Folder,
     life: Writer,
     app_id: str,
@@ -67,18 +67,18 @@ def fence(
             else:
                 place.create(life, app_id, schema, spark)
             continue
-        last = ledger.last_written(table, app_id)
+        last = ledger.read_last_written(table, app_id)
         _require_rows_kept(place, last, life)
-        if isinstance(last, Unknown) or _stands(table, app_id, last, life):
+        if isinstance(last, Unknown) or _has_fence(table, app_id, last, life):
             return
-        if place.by_spark or not tables.native_append(table):
+        if place.by_spark or not tables.allows_native_append(table):
             _commit_by_spark(mine, table, last, spark)
         elif _commit_at_end(mine, table, last):
             return
-    raise contract.contended(place.path)
+    raise contract.make_contended_error(place.path)
 
 
-def _require_rows_kept(place: Place, last: LastWritten, life: Writer) -> None:
+def _require_rows_kept(place: DeltaLocation, last: LastWritten, life: Writer) -> None:
     """Raise if somebody restored the table since its last batch, and nobody accepted that.
 
     The fence is a commit after the restore: later starts would take the restore for history.
@@ -91,14 +91,14 @@ def _require_rows_kept(place: Place, last: LastWritten, life: Writer) -> None:
         )
 
 
-def _stands(
+def _has_fence(
     table: deltalake.DeltaTable, app_id: str, last: WrittenBatch | NothingWritten, life: Writer
 ) -> bool:
     """Whether this driver's fence is there, and carries on the last batch; raises if a newer is."""
     if _is_ours(last, life):
-        return ledger.standing(table, app_id).batch == _batch(last)
+        return ledger.read_standing(table, app_id).batch == _get_batch(last)
     if last.epoch >= life.epoch:
-        raise contract.fenced(life, last.epoch)
+        raise contract.make_fenced_error(life, last.epoch)
     return False
 
 
@@ -107,7 +107,7 @@ def _is_ours(last: WrittenBatch | NothingWritten, life: Writer) -> bool:
     return last.epoch == life.epoch and last.location in (life.location, _GONE)
 
 
-def _batch(last: LastWritten) -> BatchId | None:
+def _get_batch(last: LastWritten) -> BatchId | None:
     return last.batch if isinstance(last, WrittenBatch) else None
 
 
@@ -118,22 +118,22 @@ def _commit_at_end(
     partition_by = tuple(table.metadata().partition_columns)
     version = table.version() + 1
     for _ in range(_ENTRIES):
-        data = mine.store.read(log.path(version))
+        data = mine.store.read(log.name_entry(version))
         if isinstance(data, Missing):
-            transaction = ledger.pack(mine.life.epoch, _batch(last))
-            said = ledger.of_start(mine.life, mine.app_id, last)
-            text = log.commit_text(mine.app_id, transaction, said, partition_by, ())
-            if exclusive.create(mine.store, log.path(version), text):
+            transaction = ledger.pack(mine.life.epoch, _get_batch(last))
+            said = ledger.format_start(mine.life, mine.app_id, last)
+            text = log.format_commit(mine.app_id, transaction, said, partition_by, ())
+            if exclusive.create(mine.store, log.name_entry(version), text):
                 return True
             continue
-        moved = _moved(last, data, mine.app_id)
+        moved = _read_moved(last, data, mine.app_id)
         if isinstance(moved, Unknown) or moved.epoch >= mine.life.epoch:
             return False
         last, version = moved, version + 1
     return False
 
 
-def _moved(
+def _read_moved(
     last: WrittenBatch | NothingWritten, data: bytes, app_id: str
 ) -> WrittenBatch | NothingWritten | Unknown:
     """What the table holds for the job after one more commit."""
@@ -143,7 +143,7 @@ def _moved(
         if "metaData" in action or "protocol" in action or operation == ledger.RESTORE:
             return Unknown(reason="the commit changes more than rows")
         if action.get("txn", {}).get("appId") == app_id:
-            return ledger.last_in_commit(data, app_id, action["txn"]["version"])
+            return ledger.read_commit(data, app_id, action["txn"]["version"])
     return last
 
 
@@ -168,8 +168,8 @@ def _commit_by_spark(
         transaction = executors.AppTransaction(
             path=path,
             app_id=mine.app_id,
-            version=ledger.pack(mine.life.epoch, _batch(now)),
-            said=ledger.of_start(mine.life, mine.app_id, now, decided_on=version),
+            version=ledger.pack(mine.life.epoch, _get_batch(now)),
+            said=ledger.format_start(mine.life, mine.app_id, now, decided_on=version),
         )
         executors.move_ledger(spark, opened, transaction)
     except SinkContended:
@@ -184,10 +184,10 @@ def _follow(
 ) -> WrittenBatch | NothingWritten | Unknown:
     """What the table holds for the job after more commits, if those are none of a newer driver."""
     for version in versions:
-        data = mine.store.read(log.path(version))
+        data = mine.store.read(log.name_entry(version))
         if isinstance(data, Missing):
             return Unknown(reason="the commit is not there")
-        moved = _moved(last, data, mine.app_id)
+        moved = _read_moved(last, data, mine.app_id)
         if isinstance(moved, Unknown) or moved.epoch >= mine.life.epoch:
             return Unknown(reason="the commit changes more than rows, or is of a newer driver")
         last = moved

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import deltalake
 
-Path = tuple[str, ...]
+ColumnPath = tuple[str, ...]
 
 _COLUMNS = 32
 _TEXT_LENGTH = 32
@@ -44,7 +44,7 @@ class Layout:
     `plain` says that the driver's own Parquet writer can do all that is asked.
     """
 
-    indexed: Mapping[str, Path] = field(default_factory=dict)
+    indexed: Mapping[str, ColumnPath] = field(default_factory=dict)
     text_length: int = _TEXT_LENGTH
     compression: str = "SNAPPY"
     plain: bool = True
@@ -63,41 +63,49 @@ def read_layout(table: deltalake.DeltaTable, session_codec: str) -> Layout:
         key.startswith(_FILE_PROPERTIES) and value != "false" for key, value in properties.items()
     )
     return Layout(
-        indexed=_by_dotted_path(_indexed(fields, properties), list(_leaves(schema["fields"]))),
-        text_length=_number(properties.get("delta.dataSkippingStringPrefixLength"), _TEXT_LENGTH),
+        indexed=_index_by_dotted_path(
+            _list_indexed(fields, properties), list(_list_leaves(schema["fields"]))
+        ),
+        text_length=_parse_number(
+            properties.get("delta.dataSkippingStringPrefixLength"), _TEXT_LENGTH
+        ),
         compression=_CODECS.get(codec, "SNAPPY"),
         # Spark may turn bytes that are not UTF-8 into another text than pyarrow.
         plain=not special and codec in _CODECS and all(kinds[name] != "binary" for name in by),
     )
 
 
-def checkpoint_interval(table: deltalake.DeltaTable) -> int:
+def read_checkpoint_interval(table: deltalake.DeltaTable) -> int:
     """Return how many commits the table's log may have between two checkpoints."""
     said = table.metadata().configuration.get("delta.checkpointInterval")
-    return max(1, _number(said, _CHECKPOINT_INTERVAL))
+    return max(1, _parse_number(said, _CHECKPOINT_INTERVAL))
 
 
-def _indexed(fields: Sequence[Mapping[str, object]], properties: Mapping[str, str]) -> list[Path]:
+def _list_indexed(
+    fields: Sequence[Mapping[str, object]], properties: Mapping[str, str]
+) -> list[ColumnPath]:
     """Return the columns with statistics, as Delta counts them."""
-    paths = list(_leaves(fields))
+    paths = list(_list_leaves(fields))
     named = properties.get("delta.dataSkippingStatsColumns")
     if named is not None:
-        wanted = [_parts(one) for one in _split(named)]
+        wanted = [_parse_path(one) for one in _split(named)]
         return [path for path in paths if any(path[: len(one)] == one for one in wanted)]
-    count = _number(properties.get("delta.dataSkippingNumIndexedCols"), _COLUMNS)
+    count = _parse_number(properties.get("delta.dataSkippingNumIndexedCols"), _COLUMNS)
     return paths if count < 0 else paths[:count]
 
 
-def _leaves(fields: object, above: Path = ()) -> Iterator[Path]:
+def _list_leaves(fields: object, above: ColumnPath = ()) -> Iterator[ColumnPath]:
     for one in fields if isinstance(fields, list) else ():
         path, kind = (*above, one["name"]), one["type"]
         if isinstance(kind, dict) and kind.get("type") == "struct":
-            yield from _leaves(kind["fields"], path)
+            yield from _list_leaves(kind["fields"], path)
         else:
             yield path
 
 
-def _by_dotted_path(indexed: Sequence[Path], every: Sequence[Path]) -> dict[str, Path]:
+def _index_by_dotted_path(
+    indexed: Sequence[ColumnPath], every: Sequence[ColumnPath]
+) -> dict[str, ColumnPath]:
     counts = Counter(".".join(path) for path in every)
     dotted = {".".join(path): path for path in indexed}
     return {name: path for name, path in dotted.items() if counts[name] == 1}
@@ -109,13 +117,13 @@ def _split(text: str) -> list[str]:
     return [piece.strip() for piece in pieces if piece.strip()]
 
 
-def _parts(name: str) -> Path:
+def _parse_path(name: str) -> ColumnPath:
     return tuple(
         quoted.replace("``", "`") if quoted else plain for quoted, plain in _QUOTED.findall(name)
     )
 
 
-def _number(text: str | None, otherwise: int) -> int:
+def _parse_number(text: str | None, otherwise: int) -> int:
     try:
         return otherwise if text is None else int(text)
     except ValueError:

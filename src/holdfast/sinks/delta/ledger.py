@@ -68,53 +68,55 @@ def transaction(app_id: str, version: int) -> deltalake.Transaction:
     return deltalake.Transaction(app_id, version, last_updated=time.time_ns() // 1_000_000)
 
 
-def of_batch(batch: Batch, app_id: str, *, decided_on: int | None = None) -> str:
+def format_batch(batch: Batch, app_id: str, *, decided_on: int | None = None) -> str:
     """What the commit of a batch says of it.
 
     Spark and delta-rs cannot be told after which version their commit is to stand: `decided_on` is
     the version on which the driver decided to write.
     """
-    said = _said(batch.life, app_id, batch.id, batch.digest)
-    return json.to_canonical({**said, "offsets": batch.offsets, **_seen(decided_on)})
+    said = _make_entry(batch.life, app_id, batch.id, batch.digest)
+    return json.to_canonical({**said, "offsets": batch.offsets, **_describe_decision(decided_on)})
 
 
-def of_start(life: Writer, app_id: str, last: LastWritten, *, decided_on: int | None = None) -> str:
+def format_start(
+    life: Writer, app_id: str, last: LastWritten, *, decided_on: int | None = None
+) -> str:
     """What the commit of a driver's start says: the new epoch, and the last batch carried on."""
-    seen = _seen(decided_on)
+    seen = _describe_decision(decided_on)
     if not isinstance(last, WrittenBatch):
-        return json.to_canonical({**_said(life, app_id, None, None), "offsets": None, **seen})
+        return json.to_canonical({**_make_entry(life, app_id, None, None), "offsets": None, **seen})
     digest = None if isinstance(last.digest, Unknown) else last.digest
     carried = None if isinstance(last.offsets, Unknown) else last.offsets
-    said = _said(life, app_id, last.batch, digest)
+    said = _make_entry(life, app_id, last.batch, digest)
     return json.to_canonical({**said, "offsets": None, "carried": carried, **seen})
 
 
-def _seen(decided_on: int | None) -> Mapping[str, Json]:
+def _describe_decision(decided_on: int | None) -> Mapping[str, Json]:
     return {} if decided_on is None else {_DECIDED_ON: decided_on}
 
 
-def standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
+def read_standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands with the job, without where its last batch ended: constant work."""
     version = table.transaction_version(app_id)
     if version is not None:
         epoch, batch = unpack(version)
         return SinkPosition(epoch=epoch, batch=batch)
     if EXPIRY in table.metadata().configuration:
-        return _in_history(table, app_id)
+        return _find_in_history(table, app_id)
     return SinkPosition(epoch=Epoch(0), batch=None)
 
 
-def whole_standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
+def read_whole_standing(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands with the job, and where its last batch ended; reads its history."""
-    now = standing(table, app_id)
+    now = read_standing(table, app_id)
     if now.batch is None:
         return now
     return replace(now, ended=ends.read_ends(find_offsets(table, app_id, now.batch)))
 
 
-def _in_history(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
+def _find_in_history(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     """Where the table stands by what its commits say: readers forget transactions that expired."""
-    entry = next(_entries(table, app_id), {})
+    entry = next(_walk_entries(table, app_id), {})
     epoch, batch = entry.get("epoch"), entry.get("batch")
     return SinkPosition(
         epoch=Epoch(epoch if isinstance(epoch, int) else 0),
@@ -122,15 +124,15 @@ def _in_history(table: deltalake.DeltaTable, app_id: str) -> SinkPosition:
     )
 
 
-def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
+def read_last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
     """What the table holds for the job, as evidence; reads the tail of its history."""
-    now = standing(table, app_id)
+    now = read_standing(table, app_id)
     if now.epoch == 0:
         return NothingWritten(epoch=now.epoch, location=Unknown(reason="no driver has been there"))
-    entry = next(_entries(table, app_id), {})
+    entry = next(_walk_entries(table, app_id), {})
     said = entry.get("location")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
-    batch = _furthest(table, app_id, now.batch)
+    batch = _find_last_batch(table, app_id, now.batch)
     if batch is None:
         return NothingWritten(epoch=now.epoch, location=location)
     return WrittenBatch(
@@ -138,19 +140,21 @@ def last_written(table: deltalake.DeltaTable, app_id: str) -> LastWritten:
         batch=batch,
         digest=recall(table, app_id, batch),
         location=location,
-        taken_back=restored_since(table, app_id),
+        taken_back=was_restored(table, app_id),
         offsets=find_offsets(table, app_id, batch),
     )
 
 
-def _furthest(table: deltalake.DeltaTable, app_id: str, carried: BatchId | None) -> BatchId | None:
+def _find_last_batch(
+    table: deltalake.DeltaTable, app_id: str, carried: BatchId | None
+) -> BatchId | None:
     """The last batch, where the start of a driver through Spark's writer carries an earlier one on.
 
     Such a start says which batch was last before it is known after which commit it will stand, and
     an older driver may commit in between. Every other commit of the ledger is right.
     """
-    for commit in _history(table):
-        entry = entry_of(commit)
+    for commit in _walk_history(table):
+        entry = parse_entry(commit)
         if entry.get("ledger") != app_id or (KEY not in commit and entry.get("offsets") is None):
             continue
         batch = entry.get("batch")
@@ -160,13 +164,13 @@ def _furthest(table: deltalake.DeltaTable, app_id: str, carried: BatchId | None)
     return carried
 
 
-def last_in_commit(data: bytes, app_id: str, transaction: int) -> WrittenBatch | NothingWritten:
+def read_commit(data: bytes, app_id: str, transaction: int) -> WrittenBatch | NothingWritten:
     """What the table holds for the job, from the log entry that last moved its ledger."""
     epoch, batch = unpack(transaction)
     infos = (json.as_mapping(json.parse(line.decode())) for line in data.splitlines() if line)
     infos = (json.as_mapping(info.get("commitInfo")) for info in infos)
     entry: Mapping[str, Json] = next(
-        (e for e in map(entry_of, infos) if e.get("ledger") == app_id), {}
+        (e for e in map(parse_entry, infos) if e.get("ledger") == app_id), {}
     )
     said, digest = entry.get("location"), entry.get("digest")
     location = said if isinstance(said, str) else Unknown(reason=CLEANED)
@@ -178,11 +182,11 @@ def last_in_commit(data: bytes, app_id: str, transaction: int) -> WrittenBatch |
         digest=Digest(digest) if isinstance(digest, str) else Unknown(reason="it says none"),
         location=location,
         taken_back=False,
-        offsets=offsets_said(entry, batch),
+        offsets=read_offsets(entry, batch),
     )
 
 
-def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
+def was_restored(table: deltalake.DeltaTable, app_id: str) -> bool:
     """Whether the table was restored after the version on which the job's last commit was decided.
 
     A restore takes rows back and leaves app transactions as they are: the ledger then speaks of
@@ -190,13 +194,13 @@ def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
     did not see.
     """
     known: int | None = None
-    for commit in _history(table):
+    for commit in _walk_history(table):
         version = commit.get("version")
         if known is not None and (not isinstance(version, int) or version <= known):
             return False
         if commit.get("operation") == RESTORE:
             return True
-        entry = entry_of(commit)
+        entry = parse_entry(commit)
         if known is None and entry.get("ledger") == app_id:
             decided_on = entry.get(_DECIDED_ON)
             if not isinstance(decided_on, int):
@@ -207,7 +211,7 @@ def restored_since(table: deltalake.DeltaTable, app_id: str) -> bool:
 
 def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest | Unknown:
     """The digest that a batch was written with, from the commit that wrote it."""
-    for entry in _entries(table, app_id):
+    for entry in _walk_entries(table, app_id):
         found, digest = entry.get("batch"), entry.get("digest")
         if found == batch and isinstance(digest, str):
             return Digest(digest)
@@ -218,8 +222,8 @@ def recall(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> Digest |
 
 def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> "Json | Unknown":
     """Return the ranges of a batch, by the commit that wrote it or a start that carried it on."""
-    for entry in _entries(table, app_id):
-        offsets = offsets_said(entry, batch)
+    for entry in _walk_entries(table, app_id):
+        offsets = read_offsets(entry, batch)
         if not isinstance(offsets, Unknown):
             return offsets
         found = entry.get("batch")
@@ -228,7 +232,7 @@ def find_offsets(table: deltalake.DeltaTable, app_id: str, batch: BatchId) -> "J
     return Unknown(reason=f"no commit in the table's log has the offsets of batch {batch}")
 
 
-def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> "Json | Unknown":
+def read_offsets(entry: Mapping[str, Json], batch: BatchId) -> "Json | Unknown":
     """Return the ranges of the batch, if the entry is about that batch and has them."""
     if entry.get("batch") != batch:
         return Unknown(reason="the commit is about a different batch")
@@ -237,15 +241,15 @@ def offsets_said(entry: Mapping[str, Json], batch: BatchId) -> "Json | Unknown":
     return Unknown(reason="the commit has no offsets") if offsets is None else offsets
 
 
-def _entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:
+def _walk_entries(table: deltalake.DeltaTable, app_id: str) -> Iterator[Mapping[str, Json]]:
     """The ledger's entries from the newest commit back."""
-    for commit in _history(table):
-        entry = entry_of(commit)
+    for commit in _walk_history(table):
+        entry = parse_entry(commit)
         if entry.get("ledger") == app_id:
             yield entry
 
 
-def _history(table: deltalake.DeltaTable) -> Iterator[Mapping[str, object]]:
+def _walk_history(table: deltalake.DeltaTable) -> Iterator[Mapping[str, object]]:
     """The commits from the newest back, reading no more of the log than is asked for."""
     seen = 0
     for limit in (*_HISTORY_STEPS, None):
@@ -256,7 +260,7 @@ def _history(table: deltalake.DeltaTable) -> Iterator[Mapping[str, object]]:
         seen = len(commits)
 
 
-def entry_of(commit: Mapping[str, object]) -> Mapping[str, Json]:
+def parse_entry(commit: Mapping[str, object]) -> Mapping[str, Json]:
     """Return what a commit info says of a ledger; nothing where it says nothing."""
     text = commit.get(KEY) or commit.get("userMetadata")
     if not isinstance(text, str):
@@ -267,7 +271,7 @@ def entry_of(commit: Mapping[str, object]) -> Mapping[str, Json]:
         return {}
 
 
-def _said(
+def _make_entry(
     life: Writer, app_id: str, batch: BatchId | None, digest: Digest | None
 ) -> Mapping[str, Json]:
     return {

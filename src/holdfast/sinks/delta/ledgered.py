@@ -17,7 +17,7 @@ from holdfast.sinks import contract
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import executors, layout, ledger, log_store
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.fence import fence
+from holdfast.sinks.delta.fence import fence_older_drivers
 from holdfast.sinks.delta.log import Head, LogTail
 from holdfast.sinks.delta.parquet import AddedFile
 from holdfast.storage import Folder, exclusive, open_store
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COMMIT_ATTEMPTS = 20
 
 
-class LedgeredTable:
+class LedgeredDeltaTable:
     """One table, one app transaction, and the rule that both move together."""
 
     def __init__(
@@ -41,7 +41,7 @@ class LedgeredTable:
         overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self.app_id = app_id
-        self.place = tables.Place(
+        self.place = tables.DeltaLocation(
             path=sink.path,
             options=options,
             partition_by=sink.partition_by,
@@ -66,7 +66,7 @@ class LedgeredTable:
         table = self.place.open()
         if table is None:
             return NothingWritten(epoch=Epoch(0), location=Unknown(reason="there is no table yet"))
-        return ledger.last_written(table, self.app_id)
+        return ledger.read_last_written(table, self.app_id)
 
     def prepare(self, life: Writer, rows: "StructType", spark: "SparkSession") -> None:
         """Create the table if there is none, and fence older drivers by a commit."""
@@ -75,7 +75,7 @@ class LedgeredTable:
         self._spark = spark
         if not by_spark:
             exclusive.require(self.place.path, self.place.options, self.store)
-        fence(self.place, self.store, life, self.app_id, rows, spark)
+        fence_older_drivers(self.place, self.store, life, self.app_id, rows, spark)
 
     def current(self) -> deltalake.DeltaTable:
         """The table as it is now, with its files: for merges, which read them."""
@@ -96,7 +96,7 @@ class LedgeredTable:
 
     def properties(self, batch: Batch, decided_on: int) -> deltalake.CommitProperties:
         """What goes into a commit by delta-rs beside the data: the ledger and the offsets."""
-        said = ledger.of_batch(batch, self.app_id, decided_on=decided_on)
+        said = ledger.format_batch(batch, self.app_id, decided_on=decided_on)
         version = ledger.pack(batch.life.epoch, batch.id)
         return deltalake.CommitProperties(
             custom_metadata={ledger.KEY: said},
@@ -118,11 +118,11 @@ class LedgeredTable:
             if self.decide(head.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
             self.require_fit_still(known, head, batch)
-        raise contract.contended(self.place.path)
+        raise contract.make_contended_error(self.place.path)
 
     def require_fit_still(self, fits: Head, now: Head, batch: Batch) -> None:
         """Raise SinkContended where rows that fit the table as it was may not fit it any more."""
-        if not now.asks_as(fits):
+        if not now.has_same_layout(fits):
             raise SinkContended(
                 f"expected the table `{self.place.path}` to stay as it was while batch"
                 f" {batch.id} was written, found that another writer changed its columns,"
@@ -146,7 +146,7 @@ class LedgeredTable:
             self.require_fit_still(fits, head, batch)
             if opened.snapshot().version() == head.version:
                 return opened, head.version
-        raise contract.contended(self.place.path)
+        raise contract.make_contended_error(self.place.path)
 
     def verify(self, batch: Batch) -> Decision:
         """After a write by Spark: was it this driver's batch that the table took?
@@ -156,7 +156,7 @@ class LedgeredTable:
         """
         standing = self.log.head().standing
         if standing != SinkPosition(epoch=batch.life.epoch, batch=batch.id):
-            raise contract.fenced(batch.life, standing.epoch)
+            raise contract.make_fenced_error(batch.life, standing.epoch)
         return Decision.WRITE
 
     def checkpoint_log(self, version: int, table: deltalake.DeltaTable) -> None:
@@ -165,16 +165,16 @@ class LedgeredTable:
         A log without checkpoints only costs readers time, so a failure here stops nothing.
         """
         spark = self._spark
-        if spark is None or version % layout.checkpoint_interval(table):
+        if spark is None or version % layout.read_checkpoint_interval(table):
             return
         if self._checkpointing is None or not self._checkpointing.is_alive():
             self._checkpointing = threading.Thread(
-                target=checkpoint, args=(spark, self.place.path), daemon=True
+                target=write_checkpoint, args=(spark, self.place.path), daemon=True
             )
             self._checkpointing.start()
 
 
-def checkpoint(spark: "SparkSession", path: str) -> None:
+def write_checkpoint(spark: "SparkSession", path: str) -> None:
     """Let Spark write a checkpoint of the table's log, and clean the log as the table asks.
 
     Its executors read and write the table's state, so that the driver's memory does not grow with
@@ -187,7 +187,7 @@ def checkpoint(spark: "SparkSession", path: str) -> None:
         # Delta asks for the session of the thread; without one it only writes a warning.
         session = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
         session.setActiveSession(spark._jsparkSession)  # noqa: SLF001
-        log = executors.delta_log(spark, path)
+        log = executors.open_log(spark, path)
         log.startTransaction()  # looks at the newest commit
         log.checkpoint()
     except (PySparkException, Py4JError, OSError):

@@ -46,7 +46,7 @@ class Head:
     native: bool
     partition_by: tuple[str, ...]
 
-    def asks_as(self, other: "Head") -> bool:
+    def has_same_layout(self, other: "Head") -> bool:
         """Whether files that were written for the other head fit this one, too."""
         if self.table is other.table:
             return True
@@ -61,7 +61,7 @@ def _list_demands(head: Head) -> tuple[object, ...]:
 class LogTail:
     """Follows a table's log with constant work a batch."""
 
-    def __init__(self, place: tables.Place, store: Folder, app_id: str) -> None:
+    def __init__(self, place: tables.DeltaLocation, store: Folder, app_id: str) -> None:
         self._place = place
         self._store = store
         self._app_id = app_id
@@ -75,7 +75,7 @@ class LogTail:
         if head is None or self._may_have_lost_track(head):
             head = self._opened()
             end = self._end_of(head)
-        while not isinstance(data := self._store.read(path(head.version + 1)), Missing):
+        while not isinstance(data := self._store.read(name_entry(head.version + 1)), Missing):
             before, head = head.version, self._moved(head, data)
             end = data[-_END_BYTES:] if head.version == before + 1 else self._end_of(head)
         self._head, self._end = head, end
@@ -84,10 +84,10 @@ class LogTail:
 
     def commit(self, head: Head, batch: Batch, files: Sequence[AddedFile]) -> bool:
         """Add the files and the ledger as the next commit; False if another writer was first."""
-        text = commit_text(
+        text = format_commit(
             self._app_id,
             ledger.pack(batch.life.epoch, batch.id),
-            ledger.of_batch(batch, self._app_id),
+            ledger.format_batch(batch, self._app_id),
             head.partition_by,
             files,
         )
@@ -105,7 +105,7 @@ class LogTail:
             "readVersion": head.version,
             "isBlindAppend": False,
             "engineInfo": f"holdfast/{VERSION}",
-            ledger.KEY: ledger.of_batch(batch, self._app_id),
+            ledger.KEY: ledger.format_batch(batch, self._app_id),
         }
         version = ledger.pack(batch.life.epoch, batch.id)
         transaction = {"appId": self._app_id, "version": version, "lastUpdated": now}
@@ -114,7 +114,7 @@ class LogTail:
         return self._create(head, batch, text.encode())
 
     def _create(self, head: Head, batch: Batch, text: bytes) -> bool:
-        if not exclusive.create(self._store, path(head.version + 1), text):
+        if not exclusive.create(self._store, name_entry(head.version + 1), text):
             return False
         self._end = text[-_END_BYTES:]
         self._head = Head(
@@ -141,7 +141,7 @@ class LogTail:
 
     def _end_of(self, head: Head) -> bytes | Missing:
         """What tells the newest commit from another of its number."""
-        return self._store.read(path(head.version), last=_END_BYTES)
+        return self._store.read(name_entry(head.version), last=_END_BYTES)
 
     def _opened(self) -> Head:
         table = self._place.open()
@@ -150,13 +150,13 @@ class LogTail:
                 f"expected the Delta table `{self._place.path}`, found none any more",
                 hint=f"restore `{self._place.path}`, then start again",
             )
-        if ledger.restored_since(table, self._app_id):
+        if ledger.was_restored(table, self._app_id):
             raise self._restored()
         return Head(
             version=table.version(),
-            standing=ledger.whole_standing(table, self._app_id),
+            standing=ledger.read_whole_standing(table, self._app_id),
             table=table,
-            native=not self._place.by_spark and tables.native_append(table),
+            native=not self._place.by_spark and tables.allows_native_append(table),
             partition_by=tuple(table.metadata().partition_columns),
         )
 
@@ -165,17 +165,17 @@ class LogTail:
         standing, said = head.standing, None
         for line in data.splitlines():
             action = json.loads(line) if line else {}
-            info = ledger.entry_of(action.get("commitInfo", {}))
+            info = ledger.parse_entry(action.get("commitInfo", {}))
             said = info if info.get("ledger") == self._app_id else said
             if "metaData" in action or "protocol" in action:
-                return self._reopened(head)
+                return self._reopen(head)
             if action.get("commitInfo", {}).get("operation") == ledger.RESTORE:
                 raise self._restored()
             if action.get("txn", {}).get("appId") == self._app_id:
                 epoch, batch = ledger.unpack(action["txn"]["version"])
                 standing = SinkPosition(epoch=epoch, batch=batch)
         if standing is not head.standing:
-            standing = replace(standing, ended=_ended(standing, said or {}, head.standing))
+            standing = replace(standing, ended=_find_end(standing, said or {}, head.standing))
         return Head(
             version=head.version + 1,
             standing=standing,
@@ -184,13 +184,13 @@ class LogTail:
             partition_by=head.partition_by,
         )
 
-    def _reopened(self, head: Head) -> Head:
+    def _reopen(self, head: Head) -> Head:
         """The head of the table as it is listed, which is further than what was read by name."""
         opened = self._opened()
         if opened.version <= head.version:
             raise StorageUnavailable(
-                f"expected `{path(head.version + 1)}` in the listing of `{self._place.path}`, found"
-                f" nothing after version {opened.version}",
+                f"expected `{name_entry(head.version + 1)}` in the listing of"
+                f" `{self._place.path}`, found nothing after version {opened.version}",
                 hint=f"keep `{self._place.path}` where a listing shows what was written before it",
             )
         return opened
@@ -203,7 +203,7 @@ class LogTail:
         )
 
 
-def _ended(
+def _find_end(
     now: SinkPosition, said: Mapping[str, Json], before: SinkPosition
 ) -> EndOffsets | Unknown:
     """Where the last batch ended, after a commit that moved the ledger.
@@ -212,11 +212,11 @@ def _ended(
     """
     if now.batch is None:
         return {}
-    ended = ends.read_ends(ledger.offsets_said(said, now.batch))
+    ended = ends.read_ends(ledger.read_offsets(said, now.batch))
     return before.ended if isinstance(ended, Unknown) and now.batch == before.batch else ended
 
 
-def commit_text(
+def format_commit(
     app_id: str,
     transaction: int,
     said: str,
@@ -236,17 +236,17 @@ def commit_text(
     actions: list[Mapping[str, object]] = [
         {"commitInfo": info},
         {"txn": {"appId": app_id, "version": transaction, "lastUpdated": now}},
-        *({"add": _added(file)} for file in files),
+        *({"add": _format_add(file)} for file in files),
     ]
     return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions).encode()
 
 
-def path(version: int) -> str:
+def name_entry(version: int) -> str:
     """The name of a log entry."""
     return f"_delta_log/{version:020d}.json"
 
 
-def _added(file: AddedFile) -> Mapping[str, object]:
+def _format_add(file: AddedFile) -> Mapping[str, object]:
     return {
         "path": quote(file.path, safe="/=-_.~"),
         "partitionValues": dict(file.partition_values),

@@ -32,13 +32,13 @@ def commits_elsewhere(path: str, spark: "SparkSession") -> bool:
     Raises where Spark's own writer would not see them either.
     """
     scheme = urls.get_scheme(urls.to_spark_url(path))
-    chosen = _find(spark, "class") or _find(spark, f"{scheme}.impl")
+    chosen = _find_setting(spark, "class") or _find_setting(spark, f"{scheme}.impl")
     if chosen is not None:
         return not _is_visible(chosen, scheme)
     if not urls.is_s3(path):
         return False
     for other in ("s3", "s3n"):
-        named = _find(spark, f"{other}.impl")
+        named = _find_setting(spark, f"{other}.impl")
         if named is not None and not _is_visible(named, other):
             raise SinkRefused(
                 f"Cannot write to `{path}`: the log store `{named}` is set for `{other}:`"
@@ -52,7 +52,7 @@ def overwrites(path: str, spark: "SparkSession") -> bool:
     """Return whether Spark's Delta writer may overwrite a commit that another writer made first."""
     if not urls.is_s3(path):
         return False
-    chosen = _find(spark, "class") or _find(spark, "s3a.impl")
+    chosen = _find_setting(spark, "class") or _find_setting(spark, "s3a.impl")
     return chosen is None or chosen in _SINGLE_DRIVER or chosen == _DELEGATING
 
 
@@ -62,7 +62,7 @@ def _is_visible(name: str, scheme: str) -> bool:
     return name in _CREATING and not urls.is_s3(f"{scheme}://b")
 
 
-def _find(spark: "SparkSession", key: str) -> str | None:
+def _find_setting(spark: "SparkSession", key: str) -> str | None:
     """Return a setting of the context: Delta does not ask the session for it."""
     conf = spark.sparkContext.getConf()
     return conf.get(f"spark.delta.logStore.{key}") or conf.get(f"delta.logStore.{key}")

@@ -24,7 +24,7 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch, LastWritten, SinkPosition, Writer
 from holdfast.model.definition import DeltaMerge
 from holdfast.sinks import batch_size, caching, contract
-from holdfast.sinks.batch_size import BatchSize, Verdict
+from holdfast.sinks.batch_size import BatchSize, SizeVerdict
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import (
     executors,
@@ -37,10 +37,10 @@ from holdfast.sinks.delta import (
 )
 from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.sinks.delta.log import Head
-from holdfast.sinks.delta.merge_by_spark import Merge, Merged
-from holdfast.sinks.delta.newest import KeyTwice, Rule
+from holdfast.sinks.delta.merge_by_spark import Merge, MergeResult
+from holdfast.sinks.delta.newest import KeyTwice, MergeRule
 from holdfast.sinks.delta.survey import Survey
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class DeltaMergeSink:
         overwrites: Callable[[str, "SparkSession"], bool] = log_store.overwrites,
     ) -> None:
         self._sink = sink
-        self._ledgered = LedgeredTable(sink, app_id, options, overwrites=overwrites)
+        self._ledgered = LedgeredDeltaTable(sink, app_id, options, overwrites=overwrites)
         self._size = size or BatchSize(most_rows=batch_size.SMALL_ROWS)
-        self._fit = schemas.Fit(sink.path)
+        self._fit = schemas.SchemaFit(sink.path)
         self._required: deltalake.DeltaTable | None = None
         self._survey = Survey(lambda: self._ledgered.store)
 
@@ -102,8 +102,8 @@ class DeltaMergeSink:
 
     def _require_rows(self, rows: "StructType", table: deltalake.DeltaTable) -> None:
         self._rule(rows, tuple(table.metadata().partition_columns))
-        known = schemas.of_table(table)
-        schemas.fitting(rows, known, self._sink.path)
+        known = schemas.read_schema(table)
+        schemas.fit_columns(rows, known, self._sink.path)
         schemas.require_optional(rows, known, self._sink.path)
         requirements.require_no_feed_columns(table, rows, self._sink.path)
 
@@ -120,35 +120,37 @@ class DeltaMergeSink:
         except KeyTwice:
             raise self._ambiguous() from None
 
-    def _rule(self, rows: "StructType", partition_by: tuple[str, ...]) -> Rule:
+    def _rule(self, rows: "StructType", partition_by: tuple[str, ...]) -> MergeRule:
         sink = self._sink
         return newest.decide_rule(rows, sink.keys, sink.newest, partition_by, sink.path)
 
-    def _merge(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
+    def _merge(self, head: Head, batch: Batch, rows: "DataFrame", rule: MergeRule) -> Decision:
         """Merge by the driver what was measured as small, and by Spark the rest.
 
         A batch whose input is small but whose rows were not measured yet is counted first. That
         costs less than Spark's MERGE, and keeps its rows off the driver.
         """
-        able = head.native and rule.by_driver and tables.native_merge(head.table)
+        able = head.native and rule.by_driver and tables.allows_native_merge(head.table)
         if not (able and self._survey.admits(rows.sparkSession, self._ledgered.current)):
             return self._merge_by_spark(head, batch, rows, rule).decision
         match self._size.judge(batch, rows):
-            case Verdict.SMALL:
+            case SizeVerdict.SMALL:
                 return self._merge_by_driver(head, batch, rows, rule)
-            case Verdict.LARGE:
+            case SizeVerdict.LARGE:
                 merged = self._merge_by_spark(head, batch, rows, rule)
                 self._size.saw(batch, merged.rows, merged.size)
                 return merged.decision
-            case Verdict.UNMEASURED:
-                with caching.cached(rows) as held:
-                    if self._size.measure(batch, held) is Verdict.SMALL:
+            case SizeVerdict.UNMEASURED:
+                with caching.cache(rows) as held:
+                    if self._size.measure(batch, held) is SizeVerdict.SMALL:
                         return self._merge_by_driver(head, batch, held, rule)
                     return self._merge_by_spark(head, batch, held, rule).decision
 
-    def _merge_by_driver(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Decision:
+    def _merge_by_driver(
+        self, head: Head, batch: Batch, rows: "DataFrame", rule: MergeRule
+    ) -> Decision:
         collected = self._size.collected(batch, rows)
-        typed = collected.cast(schemas.arrow_schema(head.table, tuple(collected.column_names)))
+        typed = collected.cast(schemas.make_arrow_schema(head.table, tuple(collected.column_names)))
         if not partitions.is_text(typed):
             return self._merge_by_spark(head, batch, rows, rule).decision
         chosen = newest.choose_by_driver(typed, rule)
@@ -160,7 +162,7 @@ class DeltaMergeSink:
         return decision
 
     def _merge_chosen(
-        self, head: Head, batch: Batch, chosen: pa.Table, rule: Rule
+        self, head: Head, batch: Batch, chosen: pa.Table, rule: MergeRule
     ) -> Decision | None:
         """Merge by delta-rs; None where the merge has to be left to Spark."""
         for _ in range(_ATTEMPTS):
@@ -170,7 +172,7 @@ class DeltaMergeSink:
             if self._ledgered.decide(now.standing, batch) is Decision.SKIP:
                 return Decision.SKIP
             self._ledgered.require_fit_still(head, now, batch)
-            if not (self._survey.look(table) and tables.native_merge(now.table)):
+            if not (self._survey.look(table) and tables.allows_native_merge(now.table)):
                 return None
             try:
                 self._execute(table, batch, chosen, rule)
@@ -183,9 +185,11 @@ class DeltaMergeSink:
             except OSError as error:
                 raise self._ledgered.place.unavailable(error) from error
             return self._recorded(table, batch)
-        raise contract.contended(self._sink.path)
+        raise contract.make_contended_error(self._sink.path)
 
-    def _merge_by_spark(self, head: Head, batch: Batch, rows: "DataFrame", rule: Rule) -> Merged:
+    def _merge_by_spark(
+        self, head: Head, batch: Batch, rows: "DataFrame", rule: MergeRule
+    ) -> MergeResult:
         given = Merge(batch=batch, rows=rows, rule=rule, fits=head)
         return merge_by_spark.merge(self._ledgered, given)
 
@@ -200,9 +204,12 @@ class DeltaMergeSink:
         return self._ledgered.append(head, batch, [])
 
     def _execute(
-        self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table, rule: Rule
+        self, table: deltalake.DeltaTable, batch: Batch, rows: pa.Table, rule: MergeRule
     ) -> None:
-        keys = [f"({_sql('s', k)} IS NOT DISTINCT FROM {_sql('t', k)})" for k in rule.keys]
+        keys = [
+            f"({_quote_column('s', k)} IS NOT DISTINCT FROM {_quote_column('t', k)})"
+            for k in rule.keys
+        ]
         said = (
             table.merge(
                 rows,
@@ -212,7 +219,7 @@ class DeltaMergeSink:
                 commit_properties=self._ledgered.properties(batch, table.version()),
                 post_commithook_properties=tables.NO_HOOKS,
             )
-            .when_matched_update_all(predicate=_newer(rows, rule.newest))
+            .when_matched_update_all(predicate=_format_newer(rows, rule.newest))
             .when_not_matched_insert_all()
             .execute()
         )
@@ -228,7 +235,7 @@ class DeltaMergeSink:
         )
 
 
-def _find_loss(said: Mapping[str, int], given: int, rule: Rule) -> str:
+def _find_loss(said: Mapping[str, int], given: int, rule: MergeRule) -> str:
     """Return how what delta-rs says of the rows of a merge does not add up, or nothing."""
     if said["num_source_rows"] != given:
         return f"the batch had {given} rows, the merge read {said['num_source_rows']}"
@@ -238,13 +245,13 @@ def _find_loss(said: Mapping[str, int], given: int, rule: Rule) -> str:
     return merged_rows.find_gap(given, changed, rule)
 
 
-def _sql(table: str, name: str) -> str:
+def _quote_column(table: str, name: str) -> str:
     """A column in the words of delta-rs."""
     escaped = name.replace('"', '""')
     return f'{table}."{escaped}"'
 
 
-def _newer(rows: pa.Table, column: str | None) -> str | None:
+def _format_newer(rows: pa.Table, column: str | None) -> str | None:
     """When an incoming row replaces the table's.
 
     delta-rs orders floating numbers by their bits: it has two zeros, and NaNs above and below all
@@ -252,7 +259,7 @@ def _newer(rows: pa.Table, column: str | None) -> str | None:
     """
     if column is None:
         return None
-    ours, theirs = _sql("s", column), _sql("t", column)
+    ours, theirs = _quote_column("s", column), _quote_column("t", column)
     newer = f"{ours} > {theirs}"
     if pa.types.is_floating(rows.schema.field(column).type):
         newer = f"NOT isnan({theirs}) AND (isnan({ours}) OR ({ours} + 0.0) > ({theirs} + 0.0))"

@@ -25,12 +25,12 @@ from holdfast.sinks import batch_size
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.delta import clone, executors, ledger, log, merged_rows, newest, parquet
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.append import refused
-from holdfast.sinks.delta.clone import Line
-from holdfast.sinks.delta.executors import settings
-from holdfast.sinks.delta.ledgered import LedgeredTable
+from holdfast.sinks.delta.append import to_sink_error
+from holdfast.sinks.delta.clone import CommitLine
+from holdfast.sinks.delta.executors import override_settings
+from holdfast.sinks.delta.ledgered import LedgeredDeltaTable
 from holdfast.sinks.delta.log import Head
-from holdfast.sinks.delta.newest import KEY_TWICE, KeyTwice, Rule
+from holdfast.sinks.delta.newest import KEY_TWICE, KeyTwice, MergeRule
 from holdfast.storage import Missing, urls
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FILELESS = frozenset({"commitInfo", "txn"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergeResult:
     """What became of a batch, with how many rows it had and how many bytes they may take."""
 
     decision: Decision
@@ -62,14 +62,14 @@ class Merge:
 
     batch: Batch
     rows: "DataFrame"
-    rule: Rule
+    rule: MergeRule
     fits: Head
 
 
-_SKIPPED = Merged(decision=Decision.SKIP, rows=0, size=0)
+_SKIPPED = MergeResult(decision=Decision.SKIP, rows=0, size=0)
 
 
-def merge(ledgered: LedgeredTable, given: Merge) -> Merged:
+def merge(ledgered: LedgeredDeltaTable, given: Merge) -> MergeResult:
     """Merge the rows; raises KeyTwice, SinkRefused, SinkUnavailable or SinkContended."""
     spark = given.rows.sparkSession
     in_place = _may_commit(ledgered, given.fits, spark)
@@ -77,7 +77,7 @@ def merge(ledgered: LedgeredTable, given: Merge) -> Merged:
     began = time.monotonic()
     with (
         executors.spell_instants_in_utc(given.fits, given.rows) as held,
-        settings(spark, {_METRICS: "true"}),
+        override_settings(spark, {_METRICS: "true"}),
     ):
         for _ in range(_ATTEMPTS):
             merged = attempt(ledgered, given, held)
@@ -86,7 +86,7 @@ def merge(ledgered: LedgeredTable, given: Merge) -> Merged:
     raise _outpaced(ledgered.place.path, given.batch, time.monotonic() - began)
 
 
-def _may_commit(ledgered: LedgeredTable, head: Head, spark: "SparkSession") -> bool:
+def _may_commit(ledgered: LedgeredDeltaTable, head: Head, spark: "SparkSession") -> bool:
     """Whether Spark may commit its merge itself.
 
     Where the table lets its transactions expire, it would merge a batch of an older driver again.
@@ -105,7 +105,7 @@ def _outpaced(path: str, batch: Batch, seconds: float) -> SinkContended:
     )
 
 
-def _decide(ledgered: LedgeredTable, given: Merge) -> Head | None:
+def _decide(ledgered: LedgeredDeltaTable, given: Merge) -> Head | None:
     """Return the table as it is now, or None where it has the batch; raises where it changed."""
     head = ledgered.log.head()
     if ledgered.decide(head.standing, given.batch) is Decision.SKIP:
@@ -115,7 +115,9 @@ def _decide(ledgered: LedgeredTable, given: Merge) -> Head | None:
     return head
 
 
-def _merge_in_place(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") -> Merged | None:
+def _merge_in_place(
+    ledgered: LedgeredDeltaTable, given: Merge, rows: "DataFrame"
+) -> MergeResult | None:
     """Let Spark merge and commit; None if another writer was first."""
     spark, batch = rows.sparkSession, given.batch
     head = _decide(ledgered, given)
@@ -124,14 +126,14 @@ def _merge_in_place(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") ->
     transaction = {
         _TXN_APP: ledgered.app_id,
         _TXN_VERSION: str(ledger.pack(batch.life.epoch, batch.id)),
-        _USER_METADATA: ledger.of_batch(batch, ledgered.app_id, decided_on=head.version),
+        _USER_METADATA: ledger.format_batch(batch, ledgered.app_id, decided_on=head.version),
     }
     target = _open(spark, ledgered.place.path)
     # Spark may have opened a newer table than the one that was decided on. What changes from here
     # on is a conflict to Delta.
     ledgered.require_fit_still(given.fits, ledgered.log.head(), batch)
     try:
-        with _set(spark, transaction):
+        with _set_temporarily(spark, transaction):
             changed = _execute(target, ledgered.place.path, rows, given.rule)
     except SinkContended:
         return None
@@ -142,10 +144,10 @@ def _merge_in_place(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") ->
     )
     if reason:
         raise merged_rows.refuse_committed(ledgered.place.path, batch, reason)
-    return _merged(decision, merged_rows.read_metrics(lines))
+    return _make_result(decision, merged_rows.read_metrics(lines))
 
 
-def _find_commit(ledgered: LedgeredTable, batch: Batch, before: int) -> Sequence[Line]:
+def _find_commit(ledgered: LedgeredDeltaTable, batch: Batch, before: int) -> Sequence[CommitLine]:
     """Return the actions of the batch's own commit: other writers may have committed since."""
     own = ledger.pack(batch.life.epoch, batch.id)
     for version in range(ledgered.log.head().version, before, -1):
@@ -155,7 +157,7 @@ def _find_commit(ledgered: LedgeredTable, batch: Batch, before: int) -> Sequence
     return []
 
 
-def _find_rival(ledgered: LedgeredTable, batch: Batch, decided_on: int) -> str:
+def _find_rival(ledgered: LedgeredDeltaTable, batch: Batch, decided_on: int) -> str:
     """Return which commit moved the ledger between the decision and the merge, or nothing.
 
     Delta refuses a merge after such a commit, unless the table let its transactions expire since
@@ -171,19 +173,21 @@ def _find_rival(ledgered: LedgeredTable, batch: Batch, decided_on: int) -> str:
     return ""
 
 
-def _list_moves(ledgered: LedgeredTable, lines: Sequence[Line]) -> list[object]:
+def _list_moves(ledgered: LedgeredDeltaTable, lines: Sequence[CommitLine]) -> list[object]:
     """Return the versions of the job's ledger that a commit has."""
     said = [line["txn"] for line in lines if "txn" in line]
     return [one["version"] for one in said if one["appId"] == ledgered.app_id]
 
 
-def _read_commit(ledgered: LedgeredTable, version: int) -> Sequence[Line]:
-    data = ledgered.store.read(log.path(version))
+def _read_commit(ledgered: LedgeredDeltaTable, version: int) -> Sequence[CommitLine]:
+    data = ledgered.store.read(log.name_entry(version))
     lines = [] if isinstance(data, Missing) else data.splitlines()
     return [json.loads(line) for line in lines if line]
 
 
-def _merge_aside(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") -> Merged | None:
+def _merge_aside(
+    ledgered: LedgeredDeltaTable, given: Merge, rows: "DataFrame"
+) -> MergeResult | None:
     """Merge into a shallow clone, and commit what its log says; None if another was first."""
     batch = given.batch
     head = _decide(ledgered, given)
@@ -197,8 +201,8 @@ def _merge_aside(ledgered: LedgeredTable, given: Merge, rows: "DataFrame") -> Me
 
 
 def _merge_into_clone(
-    ledgered: LedgeredTable, given: Merge, rows: "DataFrame", at: tuple[Head, str]
-) -> Merged | None:
+    ledgered: LedgeredDeltaTable, given: Merge, rows: "DataFrame", at: tuple[Head, str]
+) -> MergeResult | None:
     spark, (head, folder) = rows.sparkSession, at
     clone.make(ledgered, folder, head, spark)
     path = f"{ledgered.place.path.rstrip('/')}/{folder}"
@@ -210,14 +214,16 @@ def _merge_into_clone(
     clone.require_plain_files(ledgered.place.path, lines)
     reason = merged_rows.find_loss(ledgered.store, f"{folder}/", lines, changed, given.rule)
     if reason:
-        raise parquet.miscounted(ledgered.place.path, reason)
+        raise parquet.make_miscounted_error(ledgered.place.path, reason)
     actions = list(clone.translate(ledgered, folder, lines, spark))
     if not _commit(ledgered, given.batch, now, actions):
         return None
-    return _merged(Decision.WRITE, merged_rows.read_metrics(lines))
+    return _make_result(Decision.WRITE, merged_rows.read_metrics(lines))
 
 
-def _commit(ledgered: LedgeredTable, batch: Batch, head: Head, actions: Sequence[Line]) -> bool:
+def _commit(
+    ledgered: LedgeredDeltaTable, batch: Batch, head: Head, actions: Sequence[CommitLine]
+) -> bool:
     """Commit the actions; False if another writer changed the table first."""
     now: Head | None = head
     for _ in range(_COMMITS):
@@ -230,7 +236,7 @@ def _commit(ledgered: LedgeredTable, batch: Batch, head: Head, actions: Sequence
     return False
 
 
-def _follow(ledgered: LedgeredTable, known: Head) -> Head | None:
+def _follow(ledgered: LedgeredDeltaTable, known: Head) -> Head | None:
     """Return the newest head if only commits without files came since, else None.
 
     Such commits (of a batch without rows, or of the start of a driver) change nothing that a merge
@@ -246,7 +252,7 @@ def _follow(ledgered: LedgeredTable, known: Head) -> Head | None:
 
 
 @contextmanager
-def _set(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+def _set_temporarily(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
     for setting, value in settings.items():
         spark.conf.set(setting, value)
     try:
@@ -267,7 +273,7 @@ def _explained(path: str) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         if KEY_TWICE in str(error):
             raise KeyTwice from None
-        raise refused(path, error) from error
+        raise to_sink_error(path, error) from error
 
 
 def _open(spark: "SparkSession", path: str) -> "DeltaTable":
@@ -277,7 +283,7 @@ def _open(spark: "SparkSession", path: str) -> "DeltaTable":
         return DeltaTable.forPath(spark, urls.to_spark_url(path))
 
 
-def _execute(target: "DeltaTable", path: str, rows: "DataFrame", rule: Rule) -> int:
+def _execute(target: "DeltaTable", path: str, rows: "DataFrame", rule: MergeRule) -> int:
     """Merge, and return how many rows the merge says that it has added or replaced."""
     # Named one by one: with `*` Spark wants every column of the table.
     columns: dict[str, str | Column] = {f"`{name}`": f"s.`{name}`" for name in rows.columns}
@@ -297,7 +303,7 @@ def _execute(target: "DeltaTable", path: str, rows: "DataFrame", rule: Rule) -> 
         return int(said[0]["num_affected_rows"]) if said else 0
 
 
-def _merged(decision: Decision, metrics: Mapping[str, int]) -> Merged:
+def _make_result(decision: Decision, metrics: Mapping[str, int]) -> MergeResult:
     """What the commit says of the rows.
 
     A merge does not say how many bytes its rows take in memory: that is guessed from their number
@@ -306,4 +312,4 @@ def _merged(decision: Decision, metrics: Mapping[str, int]) -> Merged:
     rows = metrics.get("numSourceRows", batch_size.SMALL_ROWS + 1)
     stored = metrics.get("numTargetBytesAdded", 0)
     size = max(rows * batch_size.GUESSED_BYTES_PER_ROW, stored * batch_size.EXPANSION)
-    return Merged(decision=decision, rows=rows, size=size)
+    return MergeResult(decision=decision, rows=rows, size=size)

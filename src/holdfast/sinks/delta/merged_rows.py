@@ -13,15 +13,15 @@ from holdfast.errors import SinkRefused
 from holdfast.model.batch import Batch
 from holdfast.sinks.delta import parquet
 from holdfast.sinks.delta.layout import Layout
-from holdfast.sinks.delta.newest import Rule
+from holdfast.sinks.delta.newest import MergeRule
 from holdfast.sinks.delta.parquet import FileDiffers, WrittenFile
 from holdfast.storage import Folder
 
-Lines = Sequence[Mapping[str, Mapping[str, object]]]
+CommitLines = Sequence[Mapping[str, Mapping[str, object]]]
 _WRITTEN = ("numTargetRowsCopied", "numTargetRowsUpdated", "numTargetRowsInserted")
 
 
-def find_loss(store: Folder, folder: str, lines: Lines, changed: int, rule: Rule) -> str:
+def find_loss(store: Folder, folder: str, lines: CommitLines, changed: int, rule: MergeRule) -> str:
     """Return how a commit by Spark's MERGE and its files differ from what Spark says, or nothing.
 
     `changed` is how many rows Spark says that it has added or replaced. `folder` is the folder in
@@ -42,7 +42,7 @@ def find_loss(store: Folder, folder: str, lines: Lines, changed: int, rule: Rule
     return find_gap(metrics.get("numSourceRows", 0), changed, rule)
 
 
-def find_gap(given: int, changed: int, rule: Rule) -> str:
+def find_gap(given: int, changed: int, rule: MergeRule) -> str:
     """Return how many rows went into a merge that replaced fewer without a reason, or nothing.
 
     A key may be in the table more than once, so that a merge may change more rows than it has.
@@ -61,7 +61,7 @@ def refuse_committed(path: str, batch: Batch, reason: str) -> SinkRefused:
     )
 
 
-def read_metrics(lines: Lines) -> Mapping[str, int]:
+def read_metrics(lines: CommitLines) -> Mapping[str, int]:
     """Return what a commit says about its operation, in numbers."""
     for line in lines:
         said = line.get("commitInfo", {}).get("operationMetrics")
@@ -70,7 +70,7 @@ def read_metrics(lines: Lines) -> Mapping[str, int]:
     return {}
 
 
-def _list_new_files(folder: str, lines: Lines) -> list[WrittenFile]:
+def _list_new_files(folder: str, lines: CommitLines) -> list[WrittenFile]:
     """Return the files that the merge wrote; one that gets deletion vectors is not among them."""
     known = {line["remove"]["path"] for line in lines if "remove" in line}
     added = [line["add"] for line in lines if "add" in line]

@@ -36,7 +36,7 @@ class KeyTwice(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class MergeRule:
     """Which columns decide, in the spelling of the rows.
 
     `ties` are the columns that decide between rows that are equally new, `texts` the partition
@@ -57,13 +57,15 @@ def decide_rule(
     newest: str | None,
     partition_by: tuple[str, ...],
     path: str,
-) -> Rule:
+) -> MergeRule:
     """Find the columns among the rows; raises SchemaMismatch where they cannot decide.
 
     Case does not count in names, as everywhere in Delta.
     """
     names = _fields_by_name(rows, path)
-    deciding = [_deciding(names, column, path) for column in (*keys, *(c for c in [newest] if c))]
+    deciding = [
+        _find_deciding(names, column, path) for column in (*keys, *(c for c in [newest] if c))
+    ]
     partitions = [names[c.lower()] for c in partition_by if c.lower() in names]
     for name in partition_by:
         if "." in name:
@@ -72,7 +74,7 @@ def decide_rule(
                 f" `{path}`, found `{name}`: Spark's MERGE cannot write to them",
                 hint="partition the table by a column with another name",
             )
-    return Rule(
+    return MergeRule(
         keys=tuple(field.name for field in deciding[: len(keys)]),
         newest=deciding[-1].name if newest else None,
         ties=tuple(field.name for field in rows.fields if _breaks_ties(field.dataType)),
@@ -89,7 +91,7 @@ def _fields_by_name(rows: "StructType", path: str) -> Mapping[str, "StructField"
     if len(names) < len(rows.fields):
         raise SchemaMismatch(
             f"expected columns for `{path}` whose names differ in more than case, found"
-            f" {_listed([field.name for field in rows.fields])}",
+            f" {_format_names([field.name for field in rows.fields])}",
             hint="rename one of the columns in the job's function",
         )
     for field in rows.fields:
@@ -102,13 +104,13 @@ def _fields_by_name(rows: "StructType", path: str) -> Mapping[str, "StructField"
     return names
 
 
-def _deciding(names: Mapping[str, "StructField"], column: str, path: str) -> "StructField":
+def _find_deciding(names: Mapping[str, "StructField"], column: str, path: str) -> "StructField":
     """Find a key or `newest`; raises SchemaMismatch where it cannot decide."""
     found = names.get(column.lower())
     if found is None:
         raise SchemaMismatch(
             f"expected the merge column `{column}` among the rows for"
-            f" `{path}`, found {_listed(sorted(field.name for field in names.values()))}",
+            f" `{path}`, found {_format_names(sorted(field.name for field in names.values()))}",
             hint="name columns of the job's result as `keys` and `newest`",
         )
     if not _is_orderable(found.dataType):
@@ -120,7 +122,7 @@ def _deciding(names: Mapping[str, "StructField"], column: str, path: str) -> "St
     return found
 
 
-def _listed(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -148,20 +150,20 @@ def _is_orderable(kind: "DataType") -> bool:
             return _is_atomic(kind)
 
 
-def choose_by_driver(rows: pa.Table, rule: Rule) -> pa.Table:
+def choose_by_driver(rows: pa.Table, rule: MergeRule) -> pa.Table:
     """One row per key; raises KeyTwice where a key occurs twice and nothing decides."""
     for name in rule.texts:
         rows = rows.set_column(rows.column_names.index(name), name, _null_if_empty(rows[name]))
-    keys = [_comparable(rows.column(key)) for key in rule.keys]
-    if _groups(keys).num_rows == rows.num_rows:
+    keys = [_make_comparable(rows.column(key)) for key in rule.keys]
+    if _group(keys).num_rows == rows.num_rows:
         return rows
     if rule.newest is None:
-        raise KeyTwice(rows.num_rows - _groups(keys).num_rows)
+        raise KeyTwice(rows.num_rows - _group(keys).num_rows)
     deciding = [rows.column(rule.newest)]
-    if _groups([*keys, _comparable(deciding[0])]).num_rows < rows.num_rows:
+    if _group([*keys, _make_comparable(deciding[0])]).num_rows < rows.num_rows:
         deciding += [rows.column(name) for name in rule.ties]
-    order = _sorted(deciding)
-    last = _groups([key.take(order) for key in keys]).column(f"{_POSITION}_max")
+    order = _sort_positions(deciding)
+    last = _group([key.take(order) for key in keys]).column(f"{_POSITION}_max")
     return rows.take(order.take(last))
 
 
@@ -169,7 +171,7 @@ def _null_if_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
 
 
-def _groups(columns: list[pa.ChunkedArray]) -> pa.Table:
+def _group(columns: list[pa.ChunkedArray]) -> pa.Table:
     """The last position of each combination of values."""
     names = [str(number) for number in range(len(columns))]
     position = pa.array(range(len(columns[0])), pa.int64())
@@ -177,7 +179,7 @@ def _groups(columns: list[pa.ChunkedArray]) -> pa.Table:
     return table.group_by(names).aggregate([(_POSITION, "max")])
 
 
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _make_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Floating numbers with one zero and one NaN; Arrow groups them by their bits."""
     if pa.types.is_floating(column.type):
         zeros = pc.add(column, pa.scalar(0.0, column.type))
@@ -185,28 +187,28 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _sorted(columns: list[pa.ChunkedArray]) -> pa.Array:
+def _sort_positions(columns: list[pa.ChunkedArray]) -> pa.Array:
     """The positions in ascending order, null before all values and NaN after them."""
-    flat = list(_flattened(columns))
+    flat = list(_flatten(columns))
     names = [str(number) for number in range(len(flat))]
     return pc.sort_indices(pa.table(flat, names), [(name, "ascending") for name in names])
 
 
-def _flattened(columns: list[pa.ChunkedArray]) -> Iterator[pa.ChunkedArray]:
+def _flatten(columns: list[pa.ChunkedArray]) -> Iterator[pa.ChunkedArray]:
     for column in columns:
         yield pc.is_valid(column)
         if pa.types.is_struct(column.type):
             fields = range(column.type.num_fields)
-            yield from _flattened([pc.struct_field(column, index) for index in fields])
+            yield from _flatten([pc.struct_field(column, index) for index in fields])
         else:
-            yield _comparable(column)
+            yield _make_comparable(column)
 
 
-def choose_by_executors(rows: "DataFrame", rule: Rule) -> "DataFrame":
+def choose_by_executors(rows: "DataFrame", rule: MergeRule) -> "DataFrame":
     """The same by Spark; a key that occurs twice without a rule fails the job with KEY_TWICE."""
     from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 
-    columns = [_quoted(name) for name in rows.columns]
+    columns = [_quote(name) for name in rows.columns]
     rows = rows.select(
         [
             F.nullif(column, F.lit("")).alias(name) if name in rule.texts else column
@@ -220,14 +222,14 @@ def choose_by_executors(rows: "DataFrame", rule: Rule) -> "DataFrame":
         )
         chosen: Column = only
     else:
-        order = [_quoted(name) for name in (rule.newest, *rule.ties)]
+        order = [_quote(name) for name in (rule.newest, *rule.ties)]
         named = [one.alias(f"_{number}") for number, one in enumerate(order)]
         chosen = F.max_by(whole, F.struct(*named))
-    grouped = rows.groupBy(*(_quoted(key) for key in rule.keys)).agg(chosen.alias(_ROW))
+    grouped = rows.groupBy(*(_quote(key) for key in rule.keys)).agg(chosen.alias(_ROW))
     return grouped.select(f"{_ROW}.*")
 
 
-def _quoted(name: str) -> "Column":
+def _quote(name: str) -> "Column":
     """The column of this very name, whatever is in it."""
     from pyspark.sql import functions as F  # noqa: N812  only where Spark runs
 

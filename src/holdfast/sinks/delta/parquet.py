@@ -48,7 +48,7 @@ class WrittenFile:
     partition_values: Mapping[str, str | None]
 
 
-def by_driver(
+def write_by_driver(
     store: Folder, folder: str, rows: pa.Table, texts: pa.Table, layout: Layout
 ) -> list[AddedFile]:
     """Write the collected rows, one file per partition of the table.
@@ -63,10 +63,10 @@ def by_driver(
         data = buffer.getvalue()
         path = f"{folder}/part-{index:05d}.parquet"
         store.write(path, data)
-        return _action(path, len(data), values, footers[0], layout)
+        return _make_added_file(path, len(data), values, footers[0], layout)
 
     with ThreadPoolExecutor(_WRITE_THREADS) as pool:
-        numbered = ((index, *one) for index, one in enumerate(_partitions(rows, texts)))
+        numbered = ((index, *one) for index, one in enumerate(_split_partitions(rows, texts)))
         return list(pool.map(lambda one: write(*one), numbered))
 
 
@@ -85,13 +85,13 @@ def read_back(
     try:
         return read_files(store, written, layout)
     except FileDiffers as error:
-        raise miscounted(table, error.reason) from error
+        raise make_miscounted_error(table, error.reason) from error
 
 
 def read_files(store: Folder, written: Sequence[WrittenFile], layout: Layout) -> list[AddedFile]:
     """Return the files with rows, as storage has them now; raises FileDiffers."""
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        found = list(pool.map(lambda file: _of_file(store, file, layout), written))
+        found = list(pool.map(lambda file: _read_file(store, file, layout), written))
     return [file for file in found if file.rows]
 
 
@@ -99,22 +99,24 @@ def require_rows(table: str, files: Sequence[AddedFile], produced: int) -> None:
     """Raise where the files to be committed hold fewer or more rows than the plan produced."""
     found = sum(file.rows for file in files)
     if found != produced:
-        raise miscounted(table, f"the plan produced {produced} rows, its files hold {found}")
+        raise make_miscounted_error(
+            table, f"the plan produced {produced} rows, its files hold {found}"
+        )
 
 
 def read_footer(store: Folder, path: str) -> pq.FileMetaData | None:
     """Return the footer of a Parquet file, or None where there is none that can be read."""
-    tail = _tail(store, path, _FOOTER_BYTES)
+    tail = _read_tail(store, path, _FOOTER_BYTES)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > len(tail):
-        tail = _tail(store, path, needed)
+        tail = _read_tail(store, path, needed)
     try:
         return pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError):
         return None
 
 
-def _of_file(store: Folder, file: WrittenFile, layout: Layout) -> AddedFile:
+def _read_file(store: Folder, file: WrittenFile, layout: Layout) -> AddedFile:
     footer = read_footer(store, file.path)
     if footer is None:
         reason = f"`{file.path}` was written with {file.size} bytes and cannot be read"
@@ -122,10 +124,10 @@ def _of_file(store: Folder, file: WrittenFile, layout: Layout) -> AddedFile:
     if (size := store.size(file.path)) != file.size:
         reason = f"`{file.path}` was written with {file.size} bytes and has {size}"
         raise FileDiffers(reason)
-    return _action(file.path, file.size, file.partition_values, footer, layout)
+    return _make_added_file(file.path, file.size, file.partition_values, footer, layout)
 
 
-def miscounted(table: str, reason: str) -> RowsMiscounted:
+def make_miscounted_error(table: str, reason: str) -> RowsMiscounted:
     """Return the error of a batch that is not committed because its rows are not all there."""
     return RowsMiscounted(
         f"Cannot commit the batch to the Delta table `{table}`: {reason}",
@@ -133,12 +135,12 @@ def miscounted(table: str, reason: str) -> RowsMiscounted:
     )
 
 
-def _tail(store: Folder, path: str, size: int) -> bytes:
+def _read_tail(store: Folder, path: str, size: int) -> bytes:
     found = store.read(path, last=size)
     return b"" if isinstance(found, Missing) else found
 
 
-def _partitions(
+def _split_partitions(
     rows: pa.Table, texts: pa.Table
 ) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
     """The rows of each partition of the table, without the partition columns."""
@@ -159,7 +161,7 @@ def _partitions(
             start = end
 
 
-def _action(
+def _make_added_file(
     path: str,
     size: int,
     values: Mapping[str, str | None],
@@ -172,5 +174,5 @@ def _action(
         rows=footer.num_rows,
         partition_values=values,
         modified_ms=time.time_ns() // 1_000_000,
-        stats=stats.of_file(footer, layout),
+        stats=stats.to_json(footer, layout),
     )

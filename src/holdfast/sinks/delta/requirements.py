@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from holdfast.errors import SchemaMismatch
 from holdfast.sinks.delta import schema as schemas
 from holdfast.sinks.delta import table as tables
-from holdfast.sinks.delta.table import Place
+from holdfast.sinks.delta.table import DeltaLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ _FEED = "delta.enableChangeDataFeed"
 _FEED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
 
-def require_creatable(place: Place, rows: "StructType", spark: "SparkSession") -> None:
+def require_creatable(place: DeltaLocation, rows: "StructType", spark: "SparkSession") -> None:
     """Raise where no table can be made of the rows as the sink is declared."""
     path = place.path
     if not rows.fields:
@@ -43,12 +43,12 @@ def require_rows(
     table: deltalake.DeltaTable, rows: "StructType", path: str, *, evolve: bool
 ) -> None:
     """Raise where the rows do not fit the table, or a batch of them could not be appended."""
-    there = schemas.of_table(table)
-    added = schemas.missing_columns(rows, there) if evolve else ()
+    there = schemas.read_schema(table)
+    added = schemas.find_missing_columns(rows, there) if evolve else ()
     names = {field.name for field in added}
     known = type(rows)([field for field in rows.fields if field.name not in names])
     schemas.require_distinct(rows, path)
-    schemas.fitting(known, there, path)
+    schemas.fit_columns(known, there, path)
     schemas.require_not_null(rows, there, path)
     schemas.require_partitions(rows, there, table.metadata().partition_columns, path)
     require_storable(added, path)
@@ -91,7 +91,7 @@ def _is_storable(kind: "DataType") -> bool:
         return False
     if _has_void_inside(kind):
         return False
-    text = json.dumps(tables.as_nullable(StructType().add("c", kind).jsonValue()))
+    text = json.dumps(tables.make_nullable(StructType().add("c", kind).jsonValue()))
     try:
         kept = json.loads(deltalake.Schema.from_json(text).to_json())
     except (DeltaError, ValueError):
@@ -120,7 +120,7 @@ def _has_void_inside(kind: "DataType") -> bool:
     return any("void" in _names(part) for part in parts)
 
 
-def _require_partitions(place: Place, rows: "StructType") -> None:
+def _require_partitions(place: DeltaLocation, rows: "StructType") -> None:
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,
@@ -154,7 +154,7 @@ def _require_partitions(place: Place, rows: "StructType") -> None:
         )
 
 
-def _require_properties(place: Place, spark: "SparkSession") -> None:
+def _require_properties(place: DeltaLocation, spark: "SparkSession") -> None:
     """Raise where Delta knows a declared property and does not take its value, or not at all."""
     if not place.properties:
         return

@@ -18,7 +18,7 @@ _EXPLICIT = "delta.identity.allowExplicitInsert"
 _FILLED = ("delta.generationExpression", "delta.identity", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
-class Fit:
+class SchemaFit:
     """How the rows of one job fit one table; worked out again only when either changes."""
 
     def __init__(self, path: str) -> None:
@@ -30,7 +30,7 @@ class Fit:
         """The rows with the table's columns, or SchemaMismatch."""
         seen = f"{table.schema().to_json()} {rows.schema.json()}"
         if seen != self._known:
-            self._columns = fitting(rows.schema, of_table(table), self._path)
+            self._columns = fit_columns(rows.schema, read_schema(table), self._path)
             self._known = seen
         if all(own == name for own, name in self._columns.items()) and len(rows.columns) == len(
             self._columns
@@ -42,27 +42,27 @@ class Fit:
         return rows.select([F.col(quote(own)).alias(name) for own, name in pairs])
 
 
-def of_table(table: deltalake.DeltaTable) -> "StructType":
+def read_schema(table: deltalake.DeltaTable) -> "StructType":
     """The table's schema in Spark's words."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
-def missing_columns(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
+def find_missing_columns(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
     """The columns of the rows that the table does not have."""
     known = {field.name.lower() for field in table.fields}
     return tuple(field for field in rows.fields if field.name.lower() not in known)
 
 
-def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, str]:
+def fit_columns(rows: "StructType", table: "StructType", path: str) -> Mapping[str, str]:
     """The rows' columns in the table's order, each with the table's spelling of its name.
 
     Raises SchemaMismatch, naming the column, where the rows do not fit.
     """
     require_distinct(rows, path)
     by_name = {field.name.lower(): field for field in rows.fields}
-    extra = missing_columns(rows, table)
+    extra = find_missing_columns(rows, table)
     if extra:
         raise SchemaMismatch(
             f"expected only columns of the Delta table `{path}`, found `{extra[0].name}`"
@@ -74,7 +74,9 @@ def fitting(rows: "StructType", table: "StructType", path: str) -> Mapping[str, 
         own = by_name.get(field.name.lower())
         if own is None:
             continue
-        if _shape(own.dataType.jsonValue()) != _shape(field.dataType.jsonValue()):
+        if _strip_nullability(own.dataType.jsonValue()) != _strip_nullability(
+            field.dataType.jsonValue()
+        ):
             raise SchemaMismatch(
                 f"expected column `{field.name}` of the Delta table `{path}` as"
                 f" {field.dataType.simpleString()}, found {own.dataType.simpleString()}",
@@ -131,14 +133,14 @@ def require_partitions(
     rows: "StructType", table: "StructType", partition_by: Sequence[str], path: str
 ) -> None:
     """Raise SchemaMismatch where the rows lack a partition column that the table does not fill."""
-    for field in _lacking(rows, table):
+    for field in _find_lacking(rows, table):
         if field.name in partition_by and not _is_filled(field):
-            raise _lacks(field, path, "which the table is partitioned by")
+            raise _make_lacking_error(field, path, "which the table is partitioned by")
 
 
 def is_same_type(one: "DataType", other: "DataType") -> bool:
     """Whether values of one type are values of the other, nulls aside."""
-    return _shape(one.jsonValue()) == _shape(other.jsonValue()) and (
+    return _strip_nullability(one.jsonValue()) == _strip_nullability(other.jsonValue()) and (
         one.simpleString() == other.simpleString()
     )
 
@@ -164,33 +166,33 @@ def _takes_nulls_of(table: "DataType", rows: "DataType") -> bool:
             return True
 
 
-def _shape(kind: object) -> object:
+def _strip_nullability(kind: object) -> object:
     """A type without nullability and metadata, which do not decide whether values fit."""
     if not isinstance(kind, dict):
         return kind
     ignored = ("nullable", "metadata", "containsNull", "valueContainsNull")
-    shape = {key: _shape(value) for key, value in kind.items() if key not in ignored}
+    shape = {key: _strip_nullability(value) for key, value in kind.items() if key not in ignored}
     if isinstance(kind.get("fields"), list):
-        shape["fields"] = [_shape(field) for field in kind["fields"]]
+        shape["fields"] = [_strip_nullability(field) for field in kind["fields"]]
     return shape
 
 
 def require_optional(rows: "StructType", table: "StructType", path: str) -> None:
     """Raise SchemaMismatch where the rows lack a column that a merge cannot leave empty."""
     require_not_null(rows, table, path)
-    for field in _lacking(rows, table):
+    for field in _find_lacking(rows, table):
         if _is_filled(field):
-            raise _lacks(field, path, "which the table fills by a rule")
+            raise _make_lacking_error(field, path, "which the table fills by a rule")
 
 
 def require_not_null(rows: "StructType", table: "StructType", path: str) -> None:
     """Raise SchemaMismatch where the rows lack a column that must not be null."""
-    for field in _lacking(rows, table):
+    for field in _find_lacking(rows, table):
         if not field.nullable and not _is_filled(field):
-            raise _lacks(field, path, "which must not be null")
+            raise _make_lacking_error(field, path, "which must not be null")
 
 
-def _lacking(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
+def _find_lacking(rows: "StructType", table: "StructType") -> tuple["StructField", ...]:
     given = {field.name.lower() for field in rows.fields}
     return tuple(field for field in table.fields if field.name.lower() not in given)
 
@@ -199,7 +201,7 @@ def _is_filled(field: "StructField") -> bool:
     return any(key.startswith(_FILLED) for key in field.metadata or {})
 
 
-def _lacks(field: "StructField", path: str, why: str) -> SchemaMismatch:
+def _make_lacking_error(field: "StructField", path: str, why: str) -> SchemaMismatch:
     return SchemaMismatch(
         f"expected column `{field.name}` of the Delta table `{path}`, {why}, among the"
         " rows, found it missing",
@@ -207,7 +209,7 @@ def _lacks(field: "StructField", path: str, why: str) -> SchemaMismatch:
     )
 
 
-def arrow_schema(table: deltalake.DeltaTable, columns: tuple[str, ...]) -> pa.Schema:
+def make_arrow_schema(table: deltalake.DeltaTable, columns: tuple[str, ...]) -> pa.Schema:
     """The Arrow types that the given columns have in the table's files."""
     whole = pa.schema(table.schema().to_arrow())
     return pa.schema([whole.field(name) for name in columns])

@@ -21,17 +21,17 @@ _LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 998_999)  # noqa: DTZ001  compared
 
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
-Tree = dict[str, "Json | Tree"]
+StatsTree = dict[str, "Json | StatsTree"]
 
 
-def of_file(footer: pq.FileMetaData, layout: Layout) -> str:
+def to_json(footer: pq.FileMetaData, layout: Layout) -> str:
     """Delta's statistics JSON for one Parquet file, with the columns that the table asks for."""
-    low: Tree = {}
-    high: Tree = {}
-    nulls: Tree = {}
+    low: StatsTree = {}
+    high: StatsTree = {}
+    nulls: StatsTree = {}
     old_calendar = any(key in (footer.metadata or {}) for key in _OLD_CALENDAR)
-    for index, path in _columns(footer, layout):
-        bounds = _bounds(footer, index, layout.text_length, old_calendar=old_calendar)
+    for index, path in _list_columns(footer, layout):
+        bounds = _find_bounds(footer, index, layout.text_length, old_calendar=old_calendar)
         if bounds is None:
             continue
         minimum, maximum, null_count = bounds
@@ -51,14 +51,14 @@ def of_file(footer: pq.FileMetaData, layout: Layout) -> str:
     )
 
 
-def _columns(footer: pq.FileMetaData, layout: Layout) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _list_columns(footer: pq.FileMetaData, layout: Layout) -> Iterator[tuple[int, tuple[str, ...]]]:
     for index in range(footer.num_columns):
         column = footer.schema.column(index)
         if column.max_repetition_level == 0 and column.path in layout.indexed:
             yield index, layout.indexed[column.path]
 
 
-def _bounds(
+def _find_bounds(
     footer: pq.FileMetaData, index: int, length: int, *, old_calendar: bool
 ) -> tuple[Json, Json, int] | None:
     lows: list[object] = []
@@ -83,20 +83,20 @@ def _bounds(
         bounded = False
     if not bounded or not lows:
         return None, None, nulls
-    return _lowest(lows, length), _highest(highs, length), nulls
+    return _find_lowest(lows, length), _find_highest(highs, length), nulls
 
 
-def _lowest(values: list[object], length: int) -> Json:
-    bounds = [_said(value, length, raised=False) for value in values]
-    return _extreme(bounds, highest=False)
+def _find_lowest(values: list[object], length: int) -> Json:
+    bounds = [_format_bound(value, length, raised=False) for value in values]
+    return _find_extreme(bounds, highest=False)
 
 
-def _highest(values: list[object], length: int) -> Json:
-    bounds = [_said(value, length, raised=True) for value in values]
-    return _extreme(bounds, highest=True)
+def _find_highest(values: list[object], length: int) -> Json:
+    bounds = [_format_bound(value, length, raised=True) for value in values]
+    return _find_extreme(bounds, highest=True)
 
 
-def _extreme(bounds: list[str | int | float | None], *, highest: bool) -> Json:
+def _find_extreme(bounds: list[str | int | float | None], *, highest: bool) -> Json:
     texts = [bound for bound in bounds if isinstance(bound, str)]
     numbers = [bound for bound in bounds if isinstance(bound, int | float)]
     choose = max if highest else min
@@ -107,7 +107,7 @@ def _extreme(bounds: list[str | int | float | None], *, highest: bool) -> Json:
     return None
 
 
-def _said(value: object, length: int, *, raised: bool) -> str | int | float | None:  # noqa: PLR0911
+def _format_bound(value: object, length: int, *, raised: bool) -> str | int | float | None:  # noqa: PLR0911
     match value:
         case bool():
             return None
@@ -117,16 +117,16 @@ def _said(value: object, length: int, *, raised: bool) -> str | int | float | No
             # pyarrow leaves NaN out of the footer, and Spark holds it above every number.
             return value if math.isfinite(value) and not raised else None
         case str():
-            return _text(value, length, raised=raised)
+            return _cut_text(value, length, raised=raised)
         case dt.datetime():
-            return _instant(value, raised=raised)
+            return _format_instant(value, raised=raised)
         case dt.date():
             return value.isoformat()
         case _:
             return None
 
 
-def _text(value: str, length: int, *, raised: bool) -> str | None:
+def _cut_text(value: str, length: int, *, raised: bool) -> str | None:
     if len(value) <= length:
         return value
     if raised and value[length] == _HIGHEST:
@@ -134,7 +134,7 @@ def _text(value: str, length: int, *, raised: bool) -> str | None:
     return value[:length] + (_HIGHEST if raised else "")
 
 
-def _instant(value: dt.datetime, *, raised: bool) -> str | None:
+def _format_instant(value: dt.datetime, *, raised: bool) -> str | None:
     cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
     if raised and cut != value:
         if cut.replace(tzinfo=None) > _LAST:
@@ -145,7 +145,7 @@ def _instant(value: dt.datetime, *, raised: bool) -> str | None:
     return moment.isoformat(timespec="milliseconds") + zone
 
 
-def _put(tree: Tree, path: tuple[str, ...], value: Json) -> None:
+def _put(tree: StatsTree, path: tuple[str, ...], value: Json) -> None:
     for name in path[:-1]:
         branch = tree.setdefault(name, {})
         if not isinstance(branch, dict):

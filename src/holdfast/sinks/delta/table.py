@@ -115,7 +115,7 @@ _KINDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DeltaLocation:
     """A Delta table by its address, with the options of its storage."""
 
     path: str
@@ -155,12 +155,12 @@ class Place:
         try:
             deltalake.DeltaTable.create(
                 urls.to_rust_url(self.path),
-                deltalake.Schema.from_json(json.dumps(as_nullable(schema.jsonValue()))),
+                deltalake.Schema.from_json(json.dumps(make_nullable(schema.jsonValue()))),
                 partition_by=list(self._spell_partitions(schema)),
                 configuration=dict(self.properties),
                 storage_options=dict(self.options) or None,
                 commit_properties=deltalake.CommitProperties(
-                    custom_metadata={ledger.KEY: ledger.of_start(life, app_id, _NOTHING)},
+                    custom_metadata={ledger.KEY: ledger.format_start(life, app_id, _NOTHING)},
                     app_transactions=[ledger.transaction(app_id, ledger.pack(life.epoch, None))],
                 ),
             )
@@ -184,7 +184,7 @@ class Place:
         from pyspark.sql.types import StructType
 
         require_exclusive_commits(self, spark)
-        nullable = json.loads(json.dumps(as_nullable(schema.jsonValue())))
+        nullable = json.loads(json.dumps(make_nullable(schema.jsonValue())))
         builder = (
             DeltaTable.createIfNotExists(spark)
             .location(urls.to_spark_url(self.path).replace("file:///", "file:/"))
@@ -224,28 +224,28 @@ class Place:
 _NOTHING = NothingWritten(epoch=Epoch(0), location=Unknown(reason="the table is new"))
 
 
-def as_nullable(kind: object) -> object:
+def make_nullable(kind: object) -> object:
     """A type that takes nulls everywhere and has no marks of the query, such as its watermark.
 
     What Spark knows of one query binds no later one that reads or writes the table.
     """
     if isinstance(kind, list):
-        return [as_nullable(one) for one in kind]
+        return [make_nullable(one) for one in kind]
     if not isinstance(kind, dict):
         return kind
     marks = ("nullable", "containsNull", "valueContainsNull")
     return {
-        key: True if key in marks else {} if key == "metadata" else as_nullable(value)
+        key: True if key in marks else {} if key == "metadata" else make_nullable(value)
         for key, value in kind.items()
     }
 
 
-def has_exclusive_commits(place: Place, spark: "SparkSession") -> bool:
+def has_exclusive_commits(place: DeltaLocation, spark: "SparkSession") -> bool:
     """Whether of two commits of one version by Spark's Delta writer the second fails."""
     return not place.overwrites(place.path, spark)
 
 
-def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
+def require_exclusive_commits(place: DeltaLocation, spark: "SparkSession") -> None:
     """Raise where Spark's Delta writer would not notice that another writer was first.
 
     On S3 its default log store overwrites: two drivers could both commit one version, and the
@@ -260,7 +260,9 @@ def require_exclusive_commits(place: Place, spark: "SparkSession") -> None:
         )
 
 
-def require_mergeable(place: Place, table: deltalake.DeltaTable, spark: "SparkSession") -> None:
+def require_mergeable(
+    place: DeltaLocation, table: deltalake.DeltaTable, spark: "SparkSession"
+) -> None:
     """Raise where the table takes no updates, or only from a writer that is not safe on S3."""
     if table.metadata().configuration.get("delta.appendOnly") == "true":
         raise SinkRefused(
@@ -268,7 +270,7 @@ def require_mergeable(place: Place, table: deltalake.DeltaTable, spark: "SparkSe
             f" `{place.path}`",
             hint="unset the property, or declare the sink with `delta_append`",
         )
-    if place.by_spark or not native_merge(table):
+    if place.by_spark or not allows_native_merge(table):
         require_exclusive_commits(place, spark)
         _require_lasting_ledger(place, table)
 
@@ -278,7 +280,7 @@ def lets_ledger_expire(table: deltalake.DeltaTable) -> bool:
     return ledger.EXPIRY in table.metadata().configuration
 
 
-def _require_lasting_ledger(place: Place, table: deltalake.DeltaTable) -> None:
+def _require_lasting_ledger(place: DeltaLocation, table: deltalake.DeltaTable) -> None:
     """Raise where Spark has to commit merges itself, and would forget the ledger after a while.
 
     Spark's MERGE cannot be told on which version of the table it is to start: only its memory of
@@ -294,7 +296,7 @@ def _require_lasting_ledger(place: Place, table: deltalake.DeltaTable) -> None:
         )
 
 
-def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
+def make_empty_frame(spark: "SparkSession", place: DeltaLocation) -> "DataFrame":
     """Return no rows with the columns that a writer may give; the table makes the others itself."""
     table = place.open()
     fields = json.loads(table.schema().to_json())["fields"] if table is not None else []
@@ -306,7 +308,7 @@ def no_rows(spark: "SparkSession", place: Place) -> "DataFrame":
     return spark.read.format("delta").load(urls.to_spark_url(place.path)).select(*given).limit(0)
 
 
-def native_append(table: deltalake.DeltaTable) -> bool:
+def allows_native_append(table: deltalake.DeltaTable) -> bool:
     """Whether an add action by holdfast meets all that the table asks of a writer.
 
     Whatever is not known to ask nothing (a feature, a property, a mark of a column, a type) counts
@@ -329,7 +331,7 @@ def _is_duty(key: str, value: str) -> bool:
     return not ours and value.lower() not in _UNUSED
 
 
-def native_merge(table: deltalake.DeltaTable) -> bool:
+def allows_native_merge(table: deltalake.DeltaTable) -> bool:
     """Whether delta-rs may rewrite files of the table."""
     features = set(table.protocol().writer_features or [])
     configuration = table.metadata().configuration
@@ -337,18 +339,18 @@ def native_merge(table: deltalake.DeltaTable) -> bool:
         configuration.get(key) == "true"
         for key in ("delta.enableDeletionVectors", "delta.enableChangeDataFeed")
     )
-    return native_append(table) and not marked
+    return allows_native_append(table) and not marked
 
 
-def _fields(kind: object) -> Iterator[dict[str, object]]:
+def _walk_fields(kind: object) -> Iterator[dict[str, object]]:
     """Every field of a type, also inside structs, lists and maps."""
     if not isinstance(kind, dict):
         return
     for field in kind.get("fields", ()):
         yield field
-        yield from _fields(field.get("type"))
+        yield from _walk_fields(field.get("type"))
     for part in ("elementType", "keyType", "valueType"):
-        yield from _fields(kind.get(part))
+        yield from _walk_fields(kind.get(part))
 
 
 def list_kinds(kind: object) -> Iterator[str]:
@@ -363,7 +365,7 @@ def list_kinds(kind: object) -> Iterator[str]:
 
 
 def _has_duties(schema: Mapping[str, list[dict[str, object]]]) -> bool:
-    for field in _fields(schema):
+    for field in _walk_fields(schema):
         metadata = field.get("metadata")
         marks = set(metadata) if isinstance(metadata, dict) else set()
         if field.get("nullable") is False or marks - _HARMLESS_MARKS:

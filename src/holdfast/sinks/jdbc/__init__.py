@@ -1,14 +1,15 @@
 """Sinks in MariaDB and PostgreSQL, through Spark's JDBC writer.
 
-sink.py         how a batch is written: the steps, and what dies where
-session.py      a connection that answers, and transactions that stay in one session
-connection.py   one connection, and what the database's errors mean
-ledger.py       what the ledger says, and how it is read and changed
-rows.py         staged rows -> the job's table
-columns.py      Spark's types and the table's columns -> how each is staged and moved
-dialect.py      what the databases say differently
-mariadb.py, postgresql.py   the two that are known
-address.py      where a database is, and how to log in
+sink.py        the sinks: Spark stages the rows, one transaction of the driver moves them
+rows.py        the move: what is checked before, the statements, what is counted after
+ledger.py      the ledger, in plain SQL
+session.py     the driver's session: alive, and the same for a whole transaction
+connection.py  JDBC connections, and what their errors mean
+address.py     where the database is, and how to log in
+columns.py     do the rows fit the table, and how is each column moved?
+dialect.py     what differs between the databases
+mariadb.py     MariaDB
+postgresql.py  PostgreSQL
 """
 
 from holdfast.sinks.jdbc.sink import JdbcSink

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.model.definition import JdbcAppend, JdbcUpsert
-from holdfast.sinks.secret import secret
+from holdfast.sinks.secret import read_secret
 
 _DRIVERS = {"postgresql": "org.postgresql.Driver", "mariadb": "org.mariadb.jdbc.Driver"}
 
@@ -58,5 +58,5 @@ class Address:
         if self.user is not None:
             found["user"] = self.user
         if self.password is not None:
-            found["password"] = secret(self.password)
+            found["password"] = read_secret(self.password)
         return found

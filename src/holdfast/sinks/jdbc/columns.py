@@ -33,7 +33,7 @@ _DIGITS = 6
 _DAY = 86_400_000_000
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a column holds, as far as databases tell it apart."""
 
     WHOLE = "whole"
@@ -49,21 +49,21 @@ class Kind(StrEnum):
 
 
 _KINDS = {
-    "byte": Kind.WHOLE,
-    "short": Kind.WHOLE,
-    "integer": Kind.WHOLE,
-    "long": Kind.WHOLE,
-    "float": Kind.FLOAT,
-    "double": Kind.DOUBLE,
-    "decimal": Kind.DECIMAL,
-    "string": Kind.TEXT,
-    "char": Kind.TEXT,
-    "varchar": Kind.TEXT,
-    "binary": Kind.BYTES,
-    "boolean": Kind.BOOLEAN,
-    "date": Kind.DATE,
-    "timestamp": Kind.MOMENT,
-    "timestamp_ntz": Kind.LOCAL,
+    "byte": ValueKind.WHOLE,
+    "short": ValueKind.WHOLE,
+    "integer": ValueKind.WHOLE,
+    "long": ValueKind.WHOLE,
+    "float": ValueKind.FLOAT,
+    "double": ValueKind.DOUBLE,
+    "decimal": ValueKind.DECIMAL,
+    "string": ValueKind.TEXT,
+    "char": ValueKind.TEXT,
+    "varchar": ValueKind.TEXT,
+    "binary": ValueKind.BYTES,
+    "boolean": ValueKind.BOOLEAN,
+    "date": ValueKind.DATE,
+    "timestamp": ValueKind.MOMENT,
+    "timestamp_ntz": ValueKind.LOCAL,
 }
 
 
@@ -76,14 +76,14 @@ class Types:
     """
 
     made: Mapping[str, str]
-    taken: Mapping[Kind, frozenset[str]]
-    staged: Mapping[Kind, str]
+    taken: Mapping[ValueKind, frozenset[str]]
+    staged: Mapping[ValueKind, str]
     unicode: str | None
     limited: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TableColumn:
     """A column of a table, as the database describes it."""
 
     name: str
@@ -103,11 +103,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class StagedColumn:
     """A column of the rows: where it goes, and how it gets there."""
 
-    found: Found
-    kind: Kind
+    found: TableColumn
+    kind: ValueKind
     staged: str
     expression: str
     most: int | None
@@ -115,8 +115,8 @@ class Column:
 
 
 def fit(
-    schema: "StructType", found: Sequence[Found], table: str, types: Types
-) -> tuple[Column, ...]:
+    schema: "StructType", found: Sequence[TableColumn], table: str, types: Types
+) -> tuple[StagedColumn, ...]:
     """Return how the rows are written to the columns found; raises SchemaMismatch."""
     by_name = {column.name: column for column in found}
     for name in schema.names:
@@ -135,63 +135,68 @@ def fit(
                 " default, found no such column among the rows",
                 hint=f"add `{column.name}` in the job's function",
             )
-    return tuple(_fit(f.dataType, by_name[f.name], table, types) for f in schema.fields)
+    return tuple(_fit_column(f.dataType, by_name[f.name], table, types) for f in schema.fields)
 
 
 def define(schema: "StructType", table: str, types: Types) -> list[tuple[str, str]]:
     """Return the columns of a table that is made for rows of this schema, with their types."""
-    return [(f.name, _made(f.dataType, _kind(f.dataType, f.name, table), types)) for f in schema]
+    return [
+        (f.name, _format_type(f.dataType, _find_kind(f.dataType, f.name, table), types))
+        for f in schema
+    ]
 
 
-def _fit(kind: "DataType", found: Found, table: str, types: Types) -> Column:
-    mine = _kind(kind, found.name, table)
-    reason = _unfit(kind, mine, found, types)
+def _fit_column(kind: "DataType", found: TableColumn, table: str, types: Types) -> StagedColumn:
+    mine = _find_kind(kind, found.name, table)
+    reason = _find_misfit(kind, mine, found, types)
     if reason is not None:
         raise SchemaMismatch(
             f"expected column `{found.name}` of `{table}` to keep {kind.simpleString()} as it is,"
             f" but {reason}",
             hint=f"cast `{found.name}` in the job's function, or change the column to"
-            f" {_made(kind, mine, types)}",
+            f" {_format_type(kind, mine, types)}",
         )
     staged = types.staged[mine].format(
         precision=getattr(kind, "precision", 0),
         scale=getattr(kind, "scale", 0),
         collation=found.collation or types.unicode,
     )
-    limited = found.type in types.limited and mine is Kind.TEXT
-    return Column(
+    limited = found.type in types.limited and mine is ValueKind.TEXT
+    return StagedColumn(
         found=found,
         kind=mine,
         staged=staged,
-        expression=_expression(mine, found.name, staged),
+        expression=_format_expression(mine, found.name, staged),
         most=found.length if limited else None,
     )
 
 
-def _unfit(kind: "DataType", mine: Kind, found: Found, types: Types) -> str | None:
+def _find_misfit(kind: "DataType", mine: ValueKind, found: TableColumn, types: Types) -> str | None:
     """Return why values of the type would change in the column; None if they would not."""
     if found.computed or found.type not in types.taken[mine]:
         return "the database computes it" if found.computed else f"it is `{found.type}`"
     least = int(getattr(kind, "scale", 0))
     match mine:
-        case Kind.WHOLE | Kind.DECIMAL | Kind.FLOAT | Kind.DOUBLE if _rounds(mine, found, least):
+        case ValueKind.WHOLE | ValueKind.DECIMAL | ValueKind.FLOAT | ValueKind.DOUBLE if _rounds(
+            mine, found, least
+        ):
             return f"it rounds to {found.scale} digits after the point"
-        case Kind.MOMENT | Kind.LOCAL if found.digits != _DIGITS:
+        case ValueKind.MOMENT | ValueKind.LOCAL if found.digits != _DIGITS:
             return f"it keeps {found.digits or 0} digits of a second and not {_DIGITS}"
-        case Kind.TEXT if types.unicode is not None and found.charset != types.unicode:
+        case ValueKind.TEXT if types.unicode is not None and found.charset != types.unicode:
             return f"its character set is `{found.charset}` and not `{types.unicode}`"
         case _:
             return None
 
 
-def _rounds(mine: Kind, found: Found, least: int) -> bool:
+def _rounds(mine: ValueKind, found: TableColumn, least: int) -> bool:
     """Whether a number loses digits; the scale of a floating point number is MariaDB's only."""
     if found.scale is None:
         return False
-    return mine in (Kind.FLOAT, Kind.DOUBLE) or found.scale < least
+    return mine in (ValueKind.FLOAT, ValueKind.DOUBLE) or found.scale < least
 
 
-def _kind(kind: "DataType", name: str, table: str) -> Kind:
+def _find_kind(kind: "DataType", name: str, table: str) -> ValueKind:
     found = _KINDS.get(kind.typeName())
     if found is None:
         raise SchemaMismatch(
@@ -202,35 +207,35 @@ def _kind(kind: "DataType", name: str, table: str) -> Kind:
     return found
 
 
-def _made(kind: "DataType", mine: Kind, types: Types) -> str:
-    if mine is Kind.DECIMAL:
+def _format_type(kind: "DataType", mine: ValueKind, types: Types) -> str:
+    if mine is ValueKind.DECIMAL:
         made = types.made["decimal"]
         return made.format(precision=getattr(kind, "precision", 0), scale=getattr(kind, "scale", 0))
-    return types.made["string" if mine is Kind.TEXT else kind.typeName()]
+    return types.made["string" if mine is ValueKind.TEXT else kind.typeName()]
 
 
-def _expression(kind: Kind, name: str, staged: str) -> str:
+def _format_expression(kind: ValueKind, name: str, staged: str) -> str:
     """Return Spark's expression of a column as it is staged."""
     column = quote(name)
     micros = f"unix_micros({column})"
     match kind:
-        case Kind.WHOLE:
+        case ValueKind.WHOLE:
             value = f"CAST({column} AS LONG)"
-        case Kind.FLOAT:
+        case ValueKind.FLOAT:
             value = f"CAST({column} AS DOUBLE)"
-        case Kind.TEXT:
+        case ValueKind.TEXT:
             value = f"validate_utf8(CAST({column} AS STRING))"
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             value = column if staged == "boolean" else f"CAST(CAST({column} AS INT) AS LONG)"
-        case Kind.DATE | Kind.LOCAL:
+        case ValueKind.DATE | ValueKind.LOCAL:
             value = f"CAST({column} AS STRING)"
-        case Kind.MOMENT:  # in UTC, whatever the session's time zone is
+        case ValueKind.MOMENT:  # in UTC, whatever the session's time zone is
             value = (
                 "CAST(TIMESTAMP_NTZ'1970-01-01 00:00:00' + make_dt_interval("
                 f"CAST({micros} DIV {_DAY} AS INT), 0, 0,"
                 f" CAST({micros} % {_DAY} AS DECIMAL(18, 6)) / 1000000) AS STRING)"
             )
-        case Kind.DOUBLE | Kind.DECIMAL | Kind.BYTES:
+        case ValueKind.DOUBLE | ValueKind.DECIMAL | ValueKind.BYTES:
             value = column
         case _:
             assert_never(kind)

@@ -65,7 +65,7 @@ class Connection:
         try:
             for index, value in enumerate(values, start=1):
                 _bind(statement, index, value)
-            return _rows(statement.getResultSet()) if statement.execute() else []
+            return _read_rows(statement.getResultSet()) if statement.execute() else []
         finally:
             statement.close()
 
@@ -225,15 +225,15 @@ def _bind(statement: JavaObject, index: int, value: str | int) -> None:
             statement.setString(index, value)
 
 
-def _rows(found: JavaObject) -> list[tuple[Value, ...]]:
+def _read_rows(found: JavaObject) -> list[tuple[Value, ...]]:
     count = found.getMetaData().getColumnCount()
     rows: list[tuple[Value, ...]] = []
     while found.next():
-        rows.append(tuple(_plain(found.getObject(i)) for i in range(1, count + 1)))
+        rows.append(tuple(_to_value(found.getObject(i)) for i in range(1, count + 1)))
     return rows
 
 
-def _plain(value: object) -> Value:
+def _to_value(value: object) -> Value:
     if value is None or isinstance(value, int | str):
         return value
     return str(value)

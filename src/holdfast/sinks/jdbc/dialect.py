@@ -18,7 +18,7 @@ from typing import Protocol
 
 from holdfast.errors import SinkRefused
 from holdfast.model.ids import Epoch
-from holdfast.sinks.jdbc.columns import Column, Found, Types
+from holdfast.sinks.jdbc.columns import StagedColumn, TableColumn, Types
 from holdfast.sinks.jdbc.connection import Connection, Value
 
 IDLE_SECONDS = 60
@@ -72,7 +72,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TableName:
     """A table, by its schema (None is the connection's own) and its name."""
 
     schema: str | None
@@ -96,29 +96,35 @@ class Dialect(Protocol):
         """Return which session of which server this is."""
         ...
 
-    def look(self, connection: Connection, place: Place) -> list[Found]:
+    def look(self, connection: Connection, place: TableName) -> list[TableColumn]:
         """Return the columns of a table."""
         ...
 
-    def hold(self, connection: Connection, place: Place) -> None:
+    def hold(self, connection: Connection, place: TableName) -> None:
         """Inside a transaction: let nobody alter or drop the table until it ends."""
         ...
 
-    def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
+    def check(
+        self, connection: Connection, place: TableName, *, ledger: bool
+    ) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
         ...
 
     def require_key(
-        self, connection: Connection, place: Place, keys: Sequence[str], columns: Sequence[Column]
+        self,
+        connection: Connection,
+        place: TableName,
+        keys: Sequence[str],
+        columns: Sequence[StagedColumn],
     ) -> None:
         """Raise unless the keys of an upsert are told apart by the table as Spark does."""
         ...
 
-    def move(self, column: Column) -> str:
+    def move(self, column: StagedColumn) -> str:
         """Return the expression of a staged column in the type of the table's."""
         ...
 
-    def unread(self, column: Column) -> str:
+    def unread(self, column: StagedColumn) -> str:
         """Return the condition under which a staged date or time is none of the table's type."""
         ...
 
@@ -148,7 +154,10 @@ class Dialect(Protocol):
 
 
 def require_not_null(
-    place: Place, keys: Sequence[str], columns: Sequence[Column], cure: Callable[[Found], str]
+    place: TableName,
+    keys: Sequence[str],
+    columns: Sequence[StagedColumn],
+    cure: Callable[[TableColumn], str],
 ) -> None:
     """Raise for a key that can be null: a unique index lets nulls in again and again."""
     for column in columns:
@@ -160,7 +169,7 @@ def require_not_null(
             )
 
 
-def newer(rows: Upsert, given: str, there: str, by_bytes: str) -> str:
+def format_newer(rows: Upsert, given: str, there: str, by_bytes: str) -> str:
     """Return the condition by which a given row replaces the one that is there; or nothing.
 
     Spark orders texts by their bytes when it picks the newest row of a batch; so must the database.
@@ -185,6 +194,6 @@ def absent(rows: Upsert, accounted: str, latest: str = "") -> str:
     )
 
 
-def number(value: Value) -> int | None:
+def parse_number(value: Value) -> int | None:
     """Return a number that the database gave as one, or as text."""
     return None if value is None else int(value)

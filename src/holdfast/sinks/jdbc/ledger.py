@@ -41,7 +41,7 @@ _NO_ROW = NothingWritten(
 )
 
 
-class Ledger:
+class JdbcLedger:
     """One row of the ledger, and its history."""
 
     def __init__(self, dialect: Words, schema: str | None, table: str, key: LedgerKey) -> None:
@@ -82,7 +82,7 @@ class Ledger:
             digest=_NO_DIGEST if digest is None else Digest(str(digest)),
             location=str(location),
             taken_back=table not in ("", self._table),
-            offsets=_parse(ranges),
+            offsets=_parse_offsets(ranges),
         )
 
     def exists(self, connection: Connection) -> bool:
@@ -149,7 +149,7 @@ class Ledger:
         return SinkPosition(
             epoch=Epoch(int(epoch or 0)),
             batch=None if batch is None else BatchId(int(batch)),
-            ended=ends.read_ends(_parse(ranges)),
+            ended=ends.read_ends(_parse_offsets(ranges)),
         )
 
     def recall(self, connection: Connection, batch: BatchId) -> Digest | Unknown:
@@ -249,10 +249,10 @@ def _require_newest(row: Sequence[Value], life: Writer, *, again: bool) -> None:
     """
     epoch, mine = Epoch(int(row[0] or 0)), again and row[1] == life.location
     if epoch > life.epoch or (epoch == life.epoch and not mine):
-        raise contract.fenced(life, epoch)
+        raise contract.make_fenced_error(life, epoch)
 
 
-def _parse(text: Value) -> "Json | Unknown":
+def _parse_offsets(text: Value) -> "Json | Unknown":
     """Return the offsets of a batch from their text."""
     try:
         return json.parse(str(text))

@@ -8,9 +8,9 @@ from py4j.protocol import Py4JJavaError
 from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model.ids import Epoch
 from holdfast.sinks.jdbc import dialect
-from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
+from holdfast.sinks.jdbc.columns import StagedColumn, TableColumn, Types, ValueKind
 from holdfast.sinks.jdbc.connection import Connection, Value
-from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
+from holdfast.sinks.jdbc.dialect import TableName, Upsert, Words
 
 _BY_BYTES = "CAST({} AS BINARY)"
 _LOOK_BACK = 100
@@ -63,30 +63,32 @@ class MariaDb:
                 "timestamp_ntz": "datetime(6)",
             },
             taken={
-                Kind.WHOLE: frozenset(
+                ValueKind.WHOLE: frozenset(
                     {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal"}
                 ),
-                Kind.FLOAT: frozenset({"float", "double"}),
-                Kind.DOUBLE: frozenset({"double"}),
-                Kind.DECIMAL: frozenset({"decimal"}),
-                Kind.TEXT: _TEXTS,
-                Kind.BYTES: frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
-                Kind.BOOLEAN: frozenset({"bit", "tinyint"}),
-                Kind.DATE: frozenset({"date"}),
-                Kind.MOMENT: frozenset({"timestamp"}),
-                Kind.LOCAL: frozenset({"datetime"}),
+                ValueKind.FLOAT: frozenset({"float", "double"}),
+                ValueKind.DOUBLE: frozenset({"double"}),
+                ValueKind.DECIMAL: frozenset({"decimal"}),
+                ValueKind.TEXT: _TEXTS,
+                ValueKind.BYTES: frozenset(
+                    {"varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+                ),
+                ValueKind.BOOLEAN: frozenset({"bit", "tinyint"}),
+                ValueKind.DATE: frozenset({"date"}),
+                ValueKind.MOMENT: frozenset({"timestamp"}),
+                ValueKind.LOCAL: frozenset({"datetime"}),
             },
             staged={
-                Kind.WHOLE: "bigint",
-                Kind.FLOAT: "double",
-                Kind.DOUBLE: "double",
-                Kind.DECIMAL: "decimal({precision},{scale})",
-                Kind.TEXT: "longtext CHARACTER SET utf8mb4 COLLATE {collation}",
-                Kind.BYTES: "longblob",
-                Kind.BOOLEAN: "bigint",
-                Kind.DATE: "varchar(40)",
-                Kind.MOMENT: "varchar(40)",
-                Kind.LOCAL: "varchar(40)",
+                ValueKind.WHOLE: "bigint",
+                ValueKind.FLOAT: "double",
+                ValueKind.DOUBLE: "double",
+                ValueKind.DECIMAL: "decimal({precision},{scale})",
+                ValueKind.TEXT: "longtext CHARACTER SET utf8mb4 COLLATE {collation}",
+                ValueKind.BYTES: "longblob",
+                ValueKind.BOOLEAN: "bigint",
+                ValueKind.DATE: "varchar(40)",
+                ValueKind.MOMENT: "varchar(40)",
+                ValueKind.LOCAL: "varchar(40)",
             },
             unicode="utf8mb4",
             limited=frozenset({"varchar"}),
@@ -142,7 +144,7 @@ class MariaDb:
         session = "CONCAT_WS('/', CONNECTION_ID(), @@hostname, @@port, @@server_id)"
         return str(connection.execute(f"SELECT {session}")[0][0])
 
-    def look(self, connection: Connection, place: Place) -> list[Found]:
+    def look(self, connection: Connection, place: TableName) -> list[TableColumn]:
         """Return the columns of a table."""
         rows = connection.execute(
             "SELECT COLUMN_NAME, DATA_TYPE, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,"
@@ -152,13 +154,15 @@ class MariaDb:
             *(place.schema or "", place.table, place.table),
         )
         return [
-            Found(
+            TableColumn(
                 name=str(name),
                 type=str(kind),
-                scale=dialect.number(scale) if kind in ("decimal", "float", "double") else None,
-                length=dialect.number(length),
-                octets=dialect.number(octets),
-                digits=dialect.number(digits),
+                scale=dialect.parse_number(scale)
+                if kind in ("decimal", "float", "double")
+                else None,
+                length=dialect.parse_number(length),
+                octets=dialect.parse_number(octets),
+                digits=dialect.parse_number(digits),
                 charset=None if charset is None else str(charset),
                 collation=None if collation is None else str(collation),
                 nullable=nullable == "YES",
@@ -170,11 +174,13 @@ class MariaDb:
             extra, generated in rows
         ]  # fmt: skip
 
-    def hold(self, connection: Connection, place: Place) -> None:
+    def hold(self, connection: Connection, place: TableName) -> None:
         """Inside a transaction: take the table's metadata lock, which keeps ALTER and DROP out."""
         connection.execute(f"SELECT 1 FROM {self._quoted(place)} LIMIT 0")
 
-    def check(self, connection: Connection, place: Place, *, ledger: bool) -> SinkRefused | None:
+    def check(
+        self, connection: Connection, place: TableName, *, ledger: bool
+    ) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
         found = connection.execute(
             f"SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {_ITS_TABLE}",
@@ -203,9 +209,9 @@ class MariaDb:
     def require_key(
         self,
         connection: Connection,
-        place: Place,
+        place: TableName,
         keys: Sequence[str],
-        columns: Sequence[Column],
+        columns: Sequence[StagedColumn],
     ) -> None:
         """Raise unless there is a unique index on the keys, and no two keys are equal in it."""
         found = connection.execute(
@@ -245,7 +251,7 @@ class MariaDb:
                     f" {_EXACT[0]} NOT NULL",
                 )
 
-    def _without_null(self, connection: Connection, place: Place, key: Found) -> str:
+    def _without_null(self, connection: Connection, place: TableName, key: TableColumn) -> str:
         """Return the statement by which a key column takes no null and keeps its type."""
         ((kind,),) = connection.execute(
             "SELECT COLUMN_TYPE FROM information_schema.COLUMNS"
@@ -256,18 +262,18 @@ class MariaDb:
         column = f"{self.words.quoted(key.name)} {kind}{letters}"
         return f"ALTER TABLE {self._quoted(place)} MODIFY {column} NOT NULL"
 
-    def move(self, column: Column) -> str:
+    def move(self, column: StagedColumn) -> str:
         """Return the expression of a staged column in the type of the table's."""
         name = self.words.quoted(column.found.name)
         match column.kind:
-            case Kind.DATE:
+            case ValueKind.DATE:
                 return f"CAST({name} AS DATE)"
-            case Kind.MOMENT | Kind.LOCAL:
+            case ValueKind.MOMENT | ValueKind.LOCAL:
                 return f"CAST({name} AS DATETIME(6))"
             case _:
                 return name
 
-    def unread(self, column: Column) -> str:
+    def unread(self, column: StagedColumn) -> str:
         """Return the condition under which a staged date or time is none of the table's type."""
         return f"{self.move(column)} IS NULL"
 
@@ -278,7 +284,7 @@ class MariaDb:
         staged = f"(SELECT {typed} FROM {rows.staging}) AS s"
         same = " AND ".join(f"t.{key} = s.{key}" for key in rows.keys)
         changes = ", ".join(f"t.{column} = s.{column}" for column in rows.others)
-        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
+        newer = dialect.format_newer(rows, "s", "t", _BY_BYTES)
         update = f"UPDATE {rows.table} AS t JOIN {staged} ON {same} SET {changes}"
         absent = f"NOT EXISTS (SELECT 1 FROM {rows.table} AS t WHERE {same})"
         insert = f"INSERT INTO {rows.table} ({names}) SELECT {names} FROM {staged} WHERE {absent}"
@@ -295,7 +301,7 @@ class MariaDb:
         latest = self.words.latest
         if rows.newest is None:
             return dialect.absent(rows, "1", latest)
-        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
+        newer = dialect.format_newer(rows, "s", "t", _BY_BYTES)
         stays = f"s.{rows.newest} IS NULL OR ({newer}) IS NOT TRUE"
         return dialect.absent(rows, stays, latest)
 
@@ -346,6 +352,6 @@ class MariaDb:
             rows = connection.execute(f"SELECT {shown} WHERE {others}")
         return [str(one) for (one,) in rows]
 
-    def _quoted(self, place: Place) -> str:
+    def _quoted(self, place: TableName) -> str:
         parts = (place.schema, place.table) if place.schema else (place.table,)
         return self.words.quoted(*parts)

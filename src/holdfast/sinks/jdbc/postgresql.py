@@ -9,9 +9,9 @@ from holdfast.errors import SinkRefused
 from holdfast.model.ids import Epoch
 from holdfast.sinks import pg_catalog
 from holdfast.sinks.jdbc import dialect
-from holdfast.sinks.jdbc.columns import Column, Found, Kind, Types
+from holdfast.sinks.jdbc.columns import StagedColumn, TableColumn, Types, ValueKind
 from holdfast.sinks.jdbc.connection import Connection
-from holdfast.sinks.jdbc.dialect import Place, Upsert, Words
+from holdfast.sinks.jdbc.dialect import TableName, Upsert, Words
 
 _BY_BYTES = '{} COLLATE "C"'
 _WHOLE = frozenset({"smallint", "integer", "bigint", "numeric"})
@@ -48,28 +48,28 @@ class PostgreSql:
                 "timestamp_ntz": "timestamp",
             },
             taken={
-                Kind.WHOLE: _WHOLE,
-                Kind.FLOAT: frozenset({"real", "double precision"}),
-                Kind.DOUBLE: frozenset({"double precision"}),
-                Kind.DECIMAL: frozenset({"numeric"}),
-                Kind.TEXT: frozenset({"text", "character varying"}),
-                Kind.BYTES: frozenset({"bytea"}),
-                Kind.BOOLEAN: frozenset({"boolean"}),
-                Kind.DATE: frozenset({"date"}),
-                Kind.MOMENT: frozenset({"timestamp with time zone"}),
-                Kind.LOCAL: frozenset({"timestamp without time zone"}),
+                ValueKind.WHOLE: _WHOLE,
+                ValueKind.FLOAT: frozenset({"real", "double precision"}),
+                ValueKind.DOUBLE: frozenset({"double precision"}),
+                ValueKind.DECIMAL: frozenset({"numeric"}),
+                ValueKind.TEXT: frozenset({"text", "character varying"}),
+                ValueKind.BYTES: frozenset({"bytea"}),
+                ValueKind.BOOLEAN: frozenset({"boolean"}),
+                ValueKind.DATE: frozenset({"date"}),
+                ValueKind.MOMENT: frozenset({"timestamp with time zone"}),
+                ValueKind.LOCAL: frozenset({"timestamp without time zone"}),
             },
             staged={
-                Kind.WHOLE: "bigint",
-                Kind.FLOAT: "double precision",
-                Kind.DOUBLE: "double precision",
-                Kind.DECIMAL: "numeric({precision},{scale})",
-                Kind.TEXT: "text",
-                Kind.BYTES: "bytea",
-                Kind.BOOLEAN: "boolean",
-                Kind.DATE: "text",
-                Kind.MOMENT: "text",
-                Kind.LOCAL: "text",
+                ValueKind.WHOLE: "bigint",
+                ValueKind.FLOAT: "double precision",
+                ValueKind.DOUBLE: "double precision",
+                ValueKind.DECIMAL: "numeric({precision},{scale})",
+                ValueKind.TEXT: "text",
+                ValueKind.BYTES: "bytea",
+                ValueKind.BOOLEAN: "boolean",
+                ValueKind.DATE: "text",
+                ValueKind.MOMENT: "text",
+                ValueKind.LOCAL: "text",
             },
             unicode=None,
             limited=frozenset({"character varying"}),
@@ -111,7 +111,7 @@ class PostgreSql:
         session = "concat(pg_backend_pid(), '/', pg_postmaster_start_time())"
         return str(connection.execute(f"SELECT {session}")[0][0])
 
-    def look(self, connection: Connection, place: Place) -> list[Found]:
+    def look(self, connection: Connection, place: TableName) -> list[TableColumn]:
         """Return the columns of a table."""
         rows = connection.execute(
             "SELECT column_name, data_type, numeric_scale, character_maximum_length,"
@@ -123,13 +123,13 @@ class PostgreSql:
             self._quoted(place),
         )
         return [
-            Found(
+            TableColumn(
                 name=str(name),
                 type=str(kind),
-                scale=dialect.number(scale) if kind == "numeric" else None,
-                length=dialect.number(length),
+                scale=dialect.parse_number(scale) if kind == "numeric" else None,
+                length=dialect.parse_number(length),
                 octets=None,  # PostgreSQL refuses a value that is too long
-                digits=dialect.number(digits),
+                digits=dialect.parse_number(digits),
                 charset=None,
                 collation=None,
                 nullable=nullable == "YES",
@@ -140,27 +140,27 @@ class PostgreSql:
             for name, kind, scale, length, digits, nullable, default, computed in rows
         ]
 
-    def hold(self, connection: Connection, place: Place) -> None:
+    def hold(self, connection: Connection, place: TableName) -> None:
         """Inside a transaction: let nobody alter or drop the table until it ends."""
         connection.execute(f"LOCK TABLE ONLY {self._quoted(place)} IN ROW EXCLUSIVE MODE")
 
     def check(
         self,
         connection: Connection,
-        place: Place,
+        place: TableName,
         *,
         ledger: bool,  # noqa: ARG002  MariaDB's ledger is asked for more
     ) -> SinkRefused | None:
         """Return why the table cannot change with its ledger in one durable step."""
         found = connection.execute(pg_catalog.RELATIONS.format("?"), self._quoted(place))
-        return pg_catalog.refusal(place.table, found)
+        return pg_catalog.refuse_relation(place.table, found)
 
     def require_key(
         self,
         connection: Connection,
-        place: Place,
+        place: TableName,
         keys: Sequence[str],
-        columns: Sequence[Column],
+        columns: Sequence[StagedColumn],
     ) -> None:
         """Raise unless the keys are exact and not null; ON CONFLICT itself asks for the index."""
         table = self._quoted(place)
@@ -177,15 +177,15 @@ class PostgreSql:
             ),
         )
 
-    def move(self, column: Column) -> str:
+    def move(self, column: StagedColumn) -> str:
         """Return the expression of a staged column in the type of the table's."""
         name = self.words.quoted(column.found.name)
-        if column.kind in (Kind.DATE, Kind.MOMENT, Kind.LOCAL):
+        if column.kind in (ValueKind.DATE, ValueKind.MOMENT, ValueKind.LOCAL):
             # Spark writes a sign before years of five digits; PostgreSQL takes it for a time zone.
             return f"CAST(ltrim({name}, '+') AS {column.found.type})"
         return name
 
-    def unread(self, column: Column) -> str:
+    def unread(self, column: StagedColumn) -> str:
         """Return the condition under which a staged date or time is none of the table's type."""
         name = self.words.quoted(column.found.name)
         return f"{name} LIKE '-%'"  # years before Christ, which PostgreSQL spells differently
@@ -198,7 +198,7 @@ class PostgreSql:
         if not rows.others:
             return [f"{insert}ON CONFLICT ({keys}) DO NOTHING"]
         changes = ", ".join(f"{column} = excluded.{column}" for column in rows.others)
-        newer = dialect.newer(rows, "excluded", "t", _BY_BYTES)
+        newer = dialect.format_newer(rows, "excluded", "t", _BY_BYTES)
         condition = f" WHERE {newer}" if newer else ""
         return [f"{insert}ON CONFLICT ({keys}) DO UPDATE SET {changes}{condition}"]
 
@@ -209,7 +209,7 @@ class PostgreSql:
         """
         if not rows.others:
             return dialect.absent(rows, "true")
-        newer = dialect.newer(rows, "s", "t", _BY_BYTES)
+        newer = dialect.format_newer(rows, "s", "t", _BY_BYTES)
         stays = f" OR ({newer}) IS NOT TRUE" if newer else ""
         return dialect.absent(rows, f"{pg_catalog.OURS}{stays}")
 
@@ -235,13 +235,13 @@ class PostgreSql:
         for (session,) in connection.execute(text, *(prefix, prefix, prefix, below)):
             # It has ended by itself, or this role may not end it: then the error names it.
             with contextlib.suppress(Py4JJavaError):
-                connection.execute(pg_catalog.END.format(dialect.number(session)))
+                connection.execute(pg_catalog.END.format(dialect.parse_number(session)))
 
     def name_holders(self, connection: Connection, table: str) -> list[str]:
         """Return the sessions that hold a table, or rows of it."""
         rows = connection.execute(pg_catalog.HOLDERS.format("?"), table)
         return [str(one) for (one,) in rows]
 
-    def _quoted(self, place: Place) -> str:
+    def _quoted(self, place: TableName) -> str:
         parts = (place.schema, place.table) if place.schema else (place.table,)
         return self.words.quoted(*parts)

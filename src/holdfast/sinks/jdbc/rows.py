@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from holdfast.errors import SinkRefused
 from holdfast.model.definition import JdbcAppend, JdbcUpsert
 from holdfast.sinks.jdbc import columns as table_columns
-from holdfast.sinks.jdbc.columns import Column, Kind
+from holdfast.sinks.jdbc.columns import StagedColumn, ValueKind
 from holdfast.sinks.jdbc.connection import Connection
 from holdfast.sinks.jdbc.dialect import Dialect, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_TIMES = (Kind.DATE, Kind.MOMENT, Kind.LOCAL)
+_TIMES = (ValueKind.DATE, ValueKind.MOMENT, ValueKind.LOCAL)
 
 
 class StagedRows:
@@ -26,7 +26,7 @@ class StagedRows:
         self._table = table
 
     def require_values(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> None:
         """Raise for what the database would change without an error: blanks cut, nulls replaced."""
         checks = [check for column in columns for check in self._checks(column)]
@@ -42,7 +42,7 @@ class StagedRows:
                     " written",
                 )
 
-    def _checks(self, column: Column) -> Iterator[tuple[str, str]]:
+    def _checks(self, column: StagedColumn) -> Iterator[tuple[str, str]]:
         """Yield the conditions under which a staged value would change, and what each one means."""
         found, name = column.found, self._quoted(column)
         if not found.nullable:
@@ -50,7 +50,7 @@ class StagedRows:
         if column.most is not None:
             longer = f"a text too long for `{found.name}`, which takes {column.most} characters"
             yield f"CHAR_LENGTH({name}) > {column.most}", longer
-        if found.octets is not None and column.kind in (Kind.TEXT, Kind.BYTES):
+        if found.octets is not None and column.kind in (ValueKind.TEXT, ValueKind.BYTES):
             # INSERT ... SELECT of MariaDB cuts long texts and blobs even in strict mode.
             longer = f"a value too long for `{found.name}`, which takes {found.octets} bytes"
             yield f"OCTET_LENGTH({name}) > {found.octets}", longer
@@ -62,7 +62,7 @@ class StagedRows:
         self,
         connection: Connection,
         staging: str,
-        columns: Sequence[Column],
+        columns: Sequence[StagedColumn],
         *,
         moved: int,
         count: int,
@@ -79,7 +79,7 @@ class StagedRows:
             )
 
     def statements(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> list[str]:
         """Return the statements that move the rows; raises if a key is ambiguous."""
         if isinstance(self._sink, JdbcAppend):
@@ -91,7 +91,7 @@ class StagedRows:
             self._require_one_a_key(connection, staging, upsert.keys)
         return list(self._dialect.upsert(upsert))
 
-    def _upsert(self, sink: JdbcUpsert, staging: str, columns: Sequence[Column]) -> Upsert:
+    def _upsert(self, sink: JdbcUpsert, staging: str, columns: Sequence[StagedColumn]) -> Upsert:
         q = self._words.quoted
         return Upsert(
             table=self._table,
@@ -101,7 +101,7 @@ class StagedRows:
             keys=[q(key) for key in sink.keys],
             newest=q(sink.newest) if sink.newest else None,
             newest_is_text=any(
-                c.found.name == sink.newest and c.kind is Kind.TEXT for c in columns
+                c.found.name == sink.newest and c.kind is ValueKind.TEXT for c in columns
             ),
         )
 
@@ -114,7 +114,7 @@ class StagedRows:
                 hint='declare it: `jdbc_upsert(url, table, keys=[…], newest="event_time")`',
             )
 
-    def _quoted(self, column: Column) -> str:
+    def _quoted(self, column: StagedColumn) -> str:
         return self._words.quoted(column.found.name)
 
 

@@ -42,10 +42,10 @@ from holdfast.sinks.contract import Decision
 from holdfast.sinks.jdbc import columns as table_columns
 from holdfast.sinks.jdbc import connection as connections
 from holdfast.sinks.jdbc.address import Address
-from holdfast.sinks.jdbc.columns import Column
+from holdfast.sinks.jdbc.columns import StagedColumn
 from holdfast.sinks.jdbc.connection import Connection
-from holdfast.sinks.jdbc.dialect import Dialect, Place
-from holdfast.sinks.jdbc.ledger import HISTORY, LEDGER, Ledger
+from holdfast.sinks.jdbc.dialect import Dialect, TableName
+from holdfast.sinks.jdbc.ledger import HISTORY, LEDGER, JdbcLedger
 from holdfast.sinks.jdbc.mariadb import MariaDb
 from holdfast.sinks.jdbc.postgresql import PostgreSql
 from holdfast.sinks.jdbc.rows import StagedRows, keep_newest
@@ -70,12 +70,12 @@ class JdbcSink:
     def __init__(self, sink: JdbcAppend | JdbcUpsert, key: LedgerKey) -> None:
         self._sink = sink
         self._address = Address.of(sink)
-        self._dialect = _dialect_of(self._address.kind)
+        self._dialect = _choose_dialect(self._address.kind)
         self._words = self._dialect.words
         self._schema = (sink.schema,) if sink.schema else ()
-        self._place = Place(schema=sink.schema, table=sink.table)
+        self._place = TableName(schema=sink.schema, table=sink.table)
         self._table = self._words.quoted(*self._schema, sink.table)
-        self._ledger = Ledger(self._words, sink.schema, self._table, key)
+        self._ledger = JdbcLedger(self._words, sink.schema, self._table, key)
         named = f"{key.job}/{key.generation}/{key.output}"
         self._prefix = _digest(named)
         self._tag = _digest(f"{sink.schema or ''}/{named}")  # sessions belong to no schema
@@ -113,7 +113,7 @@ class JdbcSink:
             self._ledger.create(connection)
             for table in (LEDGER, HISTORY):
                 self._require_durable(
-                    connection, Place(schema=self._sink.schema, table=table), ledger=True
+                    connection, TableName(schema=self._sink.schema, table=table), ledger=True
                 )
             self._fence(connection, life)
             self._sweep(connection, life.epoch)
@@ -161,7 +161,7 @@ class JdbcSink:
         connection: Connection,
         batch: Batch,
         staging: str,
-        columns: Sequence[Column],
+        columns: Sequence[StagedColumn],
         count: int,
     ) -> Decision:
         epoch = batch.life.epoch
@@ -188,7 +188,7 @@ class JdbcSink:
         return Decision.WRITE
 
     def _move(
-        self, connection: Connection, staging: str, columns: Sequence[Column], count: int
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn], count: int
     ) -> None:
         """Move the staged rows; raise unless the table took every one that it should."""
         statements = self._statements(connection, staging, columns)
@@ -196,12 +196,12 @@ class JdbcSink:
         self._rows.require_moved(connection, staging, columns, moved=moved, count=count)
 
     def _statements(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> list[str]:
         return self._rows.statements(connection, staging, columns)
 
     def _require_values(
-        self, connection: Connection, staging: str, columns: Sequence[Column]
+        self, connection: Connection, staging: str, columns: Sequence[StagedColumn]
     ) -> None:
         self._rows.require_values(connection, staging, columns)
 
@@ -219,13 +219,13 @@ class JdbcSink:
             )
 
     def _require_same(
-        self, connection: Connection, batch: Batch, columns: Sequence[Column]
+        self, connection: Connection, batch: Batch, columns: Sequence[StagedColumn]
     ) -> None:
         """Raise unless the table, now locked, is as it was when the rows were staged."""
         self._require_durable(connection, self._place)
         now = {column.name: column for column in self._dialect.look(connection, self._place)}
         if any(now.get(column.found.name) != column.found for column in columns):
-            raise contract.altered(batch, self._sink.table)
+            raise contract.make_altered_error(batch, self._sink.table)
         if isinstance(self._sink, JdbcUpsert):
             self._dialect.require_key(connection, self._place, self._sink.keys, columns)
 
@@ -248,7 +248,7 @@ class JdbcSink:
                 # Read without the lock: only who is older than this driver is ended.
                 standing = self._ledger.standing(connection, lock=False)
                 if standing.epoch > life.epoch:
-                    raise contract.fenced(life, standing.epoch) from None
+                    raise contract.make_fenced_error(life, standing.epoch) from None
                 self._dialect.end_older(connection, self._tag, standing.epoch, life.epoch)
                 if not left:
                     raise
@@ -279,7 +279,7 @@ class JdbcSink:
                 for table in (self._ledger.name, self._table):
                     holders |= dict.fromkeys(self._dialect.name_holders(other, table))
             table, cure = self._sink.table, self._words.cure
-            raise contract.blocked(table, said, list(holders), cure) from None
+            raise contract.make_blocked_error(table, said, list(holders), cure) from None
 
     def _forget(self, connection: Connection, life: Writer) -> None:
         """Forget the batches of a table that is gone."""
@@ -301,7 +301,7 @@ class JdbcSink:
         create = f"CREATE TABLE IF NOT EXISTS {self._table} ({defined}){self._words.storage}"
         connection.execute(create)
 
-    def _look(self, connection: Connection, schema: "StructType") -> tuple[Column, ...]:
+    def _look(self, connection: Connection, schema: "StructType") -> tuple[StagedColumn, ...]:
         """Return how the rows are written to the table as it is now; raises if it is unfit."""
         self._require_durable(connection, self._place)
         columns = self._fit(connection, schema)
@@ -309,7 +309,7 @@ class JdbcSink:
             self._dialect.require_key(connection, self._place, self._sink.keys, columns)
         return columns
 
-    def _fit(self, connection: Connection, schema: "StructType") -> tuple[Column, ...]:
+    def _fit(self, connection: Connection, schema: "StructType") -> tuple[StagedColumn, ...]:
         """How the rows are written; raises where the table has no place for them."""
         found = self._dialect.look(connection, self._place)
         if not found:
@@ -328,7 +328,7 @@ class JdbcSink:
         return table_columns.fit(schema, found, self._sink.table, self._words.types)
 
     def _require_durable(
-        self, connection: Connection, place: Place, *, ledger: bool = False
+        self, connection: Connection, place: TableName, *, ledger: bool = False
     ) -> None:
         """A table that cannot be rolled back keeps rows of which the ledger knows nothing."""
         refusal = self._dialect.check(connection, place, ledger=ledger)
@@ -359,7 +359,7 @@ def _digest(name: str) -> str:
     return f"hf_{hashlib.sha256(name.encode()).hexdigest()[:12]}_"
 
 
-def _dialect_of(kind: str) -> Dialect:
+def _choose_dialect(kind: str) -> Dialect:
     """Return the dialect of a database by its name in a JDBC address."""
     match kind:
         case "postgresql":

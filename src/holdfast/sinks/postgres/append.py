@@ -12,10 +12,10 @@ from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
-from holdfast.sinks.postgres.columns import Fit, Found
-from holdfast.sinks.postgres.encode import Column
-from holdfast.sinks.postgres.staging import Staged
-from holdfast.sinks.postgres.table import LedgeredTable
+from holdfast.sinks.postgres.columns import CatalogColumn, ColumnMapping
+from holdfast.sinks.postgres.encode import CopyColumn
+from holdfast.sinks.postgres.staging import StagedTable
+from holdfast.sinks.postgres.table import LedgeredPostgresTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ class PostgresAppendSink:
     def __init__(
         self, sink: PostgresAppend, key: LedgerKey, *, size: BatchSize | None = None
     ) -> None:
-        self._table = LedgeredTable(sink, key, _Appended(sink), size)
+        self._table = LedgeredPostgresTable(sink, key, _AppendWriter(sink), size)
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it."""
@@ -47,7 +47,7 @@ class PostgresAppendSink:
         return self._table.write(batch, rows)
 
 
-class _Appended:
+class _AppendWriter:
     """Rows that are added to a table."""
 
     def __init__(self, sink: PostgresAppend) -> None:
@@ -59,27 +59,30 @@ class _Appended:
         connection: psycopg.Connection,  # noqa: ARG002  an upsert asks for the server's version
         schema: "StructType",
     ) -> list[sql.Composable]:
-        return table_columns.definitions(schema, self._name)
+        return table_columns.define_columns(schema, self._name)
 
     def fitting(
         self,
         connection: psycopg.Connection,  # noqa: ARG002  an upsert asks for the table's keys
         schema: "StructType",
-        found: tuple[Found, ...],
-    ) -> Fit:
-        return table_columns.fitting(schema, found, self._name, {})
+        found: tuple[CatalogColumn, ...],
+    ) -> ColumnMapping:
+        return table_columns.map_columns(schema, found, self._name, {})
 
     def put(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: pa.Table
+        self, connection: psycopg.Connection, columns: tuple[CopyColumn, ...], rows: pa.Table
     ) -> int:
         batches = rows.to_batches()
         return staging.copy(connection, self._name, self._table, columns, batches)[0]
 
     def move(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], staged: list[Staged]
+        self,
+        connection: psycopg.Connection,
+        columns: tuple[CopyColumn, ...],
+        staged: list[StagedTable],
     ) -> None:
-        named = staging.names(columns)
+        named = staging.list_names(columns)
         insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}")
         for one in staged:
             moved = connection.execute(insert.format(self._table, named, named, one.table))
-            staging.require_all_put(self._name, moved.rowcount, one.rows)
+            staging.require_all_taken(self._name, moved.rowcount, one.rows)

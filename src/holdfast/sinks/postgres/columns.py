@@ -27,7 +27,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.errors import SchemaMismatch
-from holdfast.sinks.postgres.encode import Column, Oid
+from holdfast.sinks.postgres.encode import CopyColumn, Oid
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -97,7 +97,7 @@ ORDER BY a.attnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CatalogColumn:
     """A column of a table, as its catalog has it; of an array, `oid` is the element's."""
 
     name: str
@@ -119,10 +119,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ColumnMapping:
     """How the rows of a job are written to a table: columns in order, and Spark's for each."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[CopyColumn, ...]
     sources: tuple[str, ...]
     as_json: tuple[bool, ...]
 
@@ -146,11 +146,11 @@ class Fit:
         )
 
 
-def of_table(connection: psycopg.Connection, table: str) -> tuple[Found, ...]:
+def read_columns(connection: psycopg.Connection, table: str) -> tuple[CatalogColumn, ...]:
     """The columns of a table by its quoted name; none where there is no such table."""
     found = connection.execute(_COLUMNS, (table,)).fetchall()
     return tuple(
-        Found(
+        CatalogColumn(
             name=row[0],
             sql=row[1],
             oid=row[2],
@@ -164,26 +164,29 @@ def of_table(connection: psycopg.Connection, table: str) -> tuple[Found, ...]:
     )
 
 
-def definitions(schema: "StructType", table: str) -> list[sql.Composable]:
+def define_columns(schema: "StructType", table: str) -> list[sql.Composable]:
     """The columns of a table that is made for rows of this schema."""
     return [
         sql.SQL("{} {}").format(
-            sql.Identifier(field.name), sql.SQL(_made_as(field.dataType, field.name, table))
+            sql.Identifier(field.name), sql.SQL(_format_type(field.dataType, field.name, table))
         )
         for field in schema.fields
     ]
 
 
-def fitting(
-    schema: "StructType", found: Sequence[Found], table: str, beside: Mapping[str, Column]
-) -> Fit:
+def map_columns(
+    schema: "StructType",
+    found: Sequence[CatalogColumn],
+    table: str,
+    beside: Mapping[str, CopyColumn],
+) -> ColumnMapping:
     """How the rows are written to the columns found; raises SchemaMismatch, naming the column.
 
     `beside` are columns of the rows that are for the sink and not for the table.
     """
     by_name = {column.name: column for column in found}
     by_lower = {column.name.lower(): column for column in found}
-    columns: list[Column] = []
+    columns: list[CopyColumn] = []
     as_json: list[bool] = []
     for field in schema.fields:
         column = by_name.get(field.name) or by_lower.get(field.name.lower())
@@ -197,13 +200,17 @@ def fitting(
                 f" {field.dataType.simpleString()}",
                 hint="add the column to the table, or drop it in the job's function",
             )
-        columns.append(_fitting(field.dataType, column, table))
+        columns.append(_map_column(field.dataType, column, table))
         as_json.append(_is_complex(field.dataType) and not column.array)
-    _require_the_rest(columns, found, table)
-    return Fit(columns=tuple(columns), sources=tuple(schema.names), as_json=tuple(as_json))
+    _require_complete(columns, found, table)
+    return ColumnMapping(
+        columns=tuple(columns), sources=tuple(schema.names), as_json=tuple(as_json)
+    )
 
 
-def _require_the_rest(columns: Sequence[Column], found: Sequence[Found], table: str) -> None:
+def _require_complete(
+    columns: Sequence[CopyColumn], found: Sequence[CatalogColumn], table: str
+) -> None:
     given = [column.name for column in columns]
     twice = next((name for name in given if given.count(name) > 1), None)
     if twice is not None:
@@ -220,7 +227,7 @@ def _require_the_rest(columns: Sequence[Column], found: Sequence[Found], table: 
             )
 
 
-def _fitting(kind: "DataType", found: Found, table: str) -> Column:
+def _map_column(kind: "DataType", found: CatalogColumn, table: str) -> CopyColumn:
     if found.computed or not _takes(found, kind):
         raise SchemaMismatch(
             f"expected column `{found.name}` of `{table}` as"
@@ -229,7 +236,7 @@ def _fitting(kind: "DataType", found: Found, table: str) -> Column:
             hint=f"cast or drop `{found.name}` in the job's function",
         )
     limited = found.oid == Oid.VARCHAR and found.modifier > _VARHDRSZ
-    return Column(
+    return CopyColumn(
         name=found.name,
         sql=found.sql,
         oid=Oid(found.oid),
@@ -239,7 +246,7 @@ def _fitting(kind: "DataType", found: Found, table: str) -> Column:
     )
 
 
-def _takes(found: Found, kind: "DataType") -> bool:
+def _takes(found: CatalogColumn, kind: "DataType") -> bool:
     from pyspark.sql.types import ArrayType, DecimalType
 
     if found.oid in _MICROSECONDS and found.modifier not in _MICROSECONDS[Oid(found.oid)]:
@@ -254,10 +261,12 @@ def _takes(found: Found, kind: "DataType") -> bool:
     return _takes_one(found, kind)
 
 
-def _takes_one(found: Found, kind: "DataType") -> bool:
+def _takes_one(found: CatalogColumn, kind: "DataType") -> bool:
     scale = found.numeric_scale if found.oid == Oid.NUMERIC else None
     wanted = getattr(kind, "scale", 0)
-    return found.oid in _TAKEN.get(_name(kind), frozenset()) and (scale is None or scale >= wanted)
+    return found.oid in _TAKEN.get(_find_type_name(kind), frozenset()) and (
+        scale is None or scale >= wanted
+    )
 
 
 def _is_complex(kind: "DataType") -> bool:
@@ -267,7 +276,7 @@ def _is_complex(kind: "DataType") -> bool:
     return isinstance(kind, ArrayType | MapType | StructType | Variant)
 
 
-def _name(kind: "DataType") -> str:
+def _find_type_name(kind: "DataType") -> str:
     from pyspark.sql.types import CharType, DayTimeIntervalType, VarcharType
 
     match kind:
@@ -279,16 +288,16 @@ def _name(kind: "DataType") -> str:
             return kind.typeName()
 
 
-def _made_as(kind: "DataType", name: str, table: str) -> str:
+def _format_type(kind: "DataType", name: str, table: str) -> str:
     from pyspark.sql.types import ArrayType, DecimalType
 
     if isinstance(kind, DecimalType):
         return f"numeric({kind.precision},{kind.scale})"
     if isinstance(kind, ArrayType) and not _is_complex(kind.elementType):
-        return f"{_made_as(kind.elementType, name, table)}[]"
+        return f"{_format_type(kind.elementType, name, table)}[]"
     if _is_complex(kind):
         return "jsonb"
-    made = _NAMES.get(_name(kind))
+    made = _NAMES.get(_find_type_name(kind))
     if made is None:
         raise SchemaMismatch(
             f"expected types that PostgreSQL can hold for `{table}`, found column `{name}`"

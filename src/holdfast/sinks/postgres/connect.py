@@ -17,7 +17,7 @@ from psycopg import conninfo
 from psycopg import errors as pg
 
 from holdfast.errors import HoldfastError, SinkRefused, SinkUnavailable
-from holdfast.sinks.secret import secret
+from holdfast.sinks.secret import read_secret
 
 _CONNECT_SECONDS = "10"
 # A peer that is gone is noticed in a minute, not in two hours.
@@ -61,7 +61,7 @@ class Server:
         """A connection whose statements commit one by one; raises SinkUnavailable."""
         settings = dict(_KEEPALIVES)
         if self.password is not None:
-            settings["password"] = secret(self.password)
+            settings["password"] = read_secret(self.password)
         try:
             settings |= self._find_primary()
             connection = psycopg.connect(
@@ -91,7 +91,7 @@ class Server:
 
     def unavailable(self, error: Exception) -> SinkUnavailable | SinkRefused:
         """The error of a server that does not answer, or does not let this role in."""
-        reason = said(error)
+        reason = read_message(error)
         if isinstance(error, psycopg.ProgrammingError) or _NOT_LET_IN.search(reason):
             return SinkRefused(
                 f"expected to connect to `{self.connection}`, found: {reason}",
@@ -122,28 +122,28 @@ def _set(connection: psycopg.Connection, application: str, lock_ms: int, *, loca
     connection.execute(_SETTINGS, values)
 
 
-def said(error: Exception) -> str:
+def read_message(error: Exception) -> str:
     """The first line of what the server or the client library says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager
-def explained(server: Server, table: str) -> Iterator[None]:
+def translate_errors(server: Server, table: str) -> Iterator[None]:
     """Turn the database's errors into holdfast's: which table, which column, and why."""
     try:
         yield
     except HoldfastError:
         raise
     except psycopg.Error as error:
-        raise _explained(server, table, error) from error
+        raise _translate_error(server, table, error) from error
 
 
-def _explained(server: Server, table: str, error: psycopg.Error) -> HoldfastError:
-    reason = said(error)
+def _translate_error(server: Server, table: str, error: psycopg.Error) -> HoldfastError:
+    reason = read_message(error)
     match error:
         case pg.DataError() | pg.IntegrityError() | pg.ProgramLimitExceeded():
-            column = error.diag.column_name or _column_in(error.diag.context)
+            column = error.diag.column_name or _find_column(error.diag.context)
             where = f"column `{column}` of `{table}`" if column else f"`{table}`"
             detail = error.diag.message_primary or reason
             return SinkRefused(
@@ -184,6 +184,6 @@ def _is_away(error: psycopg.Error) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(_AWAY)
 
 
-def _column_in(context: str | None) -> str | None:
+def _find_column(context: str | None) -> str | None:
     found = _COLUMN.search(context or "")
     return found.group(1) if found else None

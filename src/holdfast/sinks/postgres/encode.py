@@ -58,7 +58,7 @@ class Oid(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class CopyColumn:
     """One column of the table that rows are written to; of an array, `oid` is the element's.
 
     `most` is the length of a `varchar`, or 0; `required` columns take no null; what is not
@@ -83,12 +83,12 @@ class ValueUnfit(ValueError):
         self.reason = reason
 
 
-def encoded(columns: Sequence[Column], rows: pa.RecordBatch) -> Iterator[memoryview]:
+def encode_rows(columns: Sequence[CopyColumn], rows: pa.RecordBatch) -> Iterator[memoryview]:
     """The rows as COPY bytes, without header and trailer; raises ValueUnfit."""
     if rows.num_rows > 1 and rows.nbytes > _MOST_BYTES:
         half = rows.num_rows // 2
-        yield from encoded(columns, rows.slice(0, half))
-        yield from encoded(columns, rows.slice(half))
+        yield from encode_rows(columns, rows.slice(0, half))
+        yield from encode_rows(columns, rows.slice(half))
         return
     if rows.num_rows:
         count = len(columns).to_bytes(2, "big")
@@ -96,39 +96,39 @@ def encoded(columns: Sequence[Column], rows: pa.RecordBatch) -> Iterator[memoryv
         for column, values in zip(columns, rows.columns, strict=True):
             if column.required and values.null_count:
                 raise ValueUnfit(column.name, "a null, and the column takes none")
-            parts += _field(column, values)
-        yield _bytes_of(_joined(parts))
+            parts += _encode_field(column, values)
+        yield _to_bytes(_join(parts))
 
 
-def _joined(parts: list[pa.Array]) -> pa.BinaryArray:
+def _join(parts: list[pa.Array]) -> pa.BinaryArray:
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
 
 
-def _bytes_of(joined: pa.BinaryArray) -> memoryview:
-    offsets = _offsets(joined)
+def _to_bytes(joined: pa.BinaryArray) -> memoryview:
+    offsets = _read_offsets(joined)
     return memoryview(joined.buffers()[2])[offsets[0] : offsets[-1]]
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:
+def _read_offsets(array: pa.Array) -> npt.NDArray[np.int32]:
     whole = np.frombuffer(array.buffers()[1], np.int32)
     return whole[array.offset : array.offset + len(array) + 1]
 
 
-def _field(column: Column, values: pa.Array) -> list[pa.Array]:
+def _encode_field(column: CopyColumn, values: pa.Array) -> list[pa.Array]:
     """The parts of a field: its size, and its value."""
     if column.array:
-        return _sized(_array(column, values), values)
+        return _add_sizes(_encode_array(column, values), values)
     match column.oid:
         case Oid.TEXT | Oid.VARCHAR | Oid.JSON | Oid.BYTEA:
-            return _sized(_text(column, values), values)
+            return _add_sizes(_encode_text(column, values), values)
         case Oid.JSONB:
             version = pa.scalar(b"\1", pa.binary())
-            return _sized(_joined([version, _text(column, values)]), values)
+            return _add_sizes(_join([version, _encode_text(column, values)]), values)
         case _:
-            return _fixed(_records(column, values), values)
+            return _encode_fixed(_encode_records(column, values), values)
 
 
-def _fixed(records: npt.NDArray[np.void], values: pa.Array) -> list[pa.Array]:
+def _encode_fixed(records: npt.NDArray[np.void], values: pa.Array) -> list[pa.Array]:
     """Values of one size: with no null among them, size and value are one part."""
     size = records.dtype.itemsize
     if not values.null_count:
@@ -136,100 +136,100 @@ def _fixed(records: npt.NDArray[np.void], values: pa.Array) -> list[pa.Array]:
         whole = np.empty(len(values), kind)
         whole["size"] = size
         whole["value"] = records
-        return [_as_binary(whole)]
-    return _sized(_as_binary(records), values)
+        return [_to_binary(whole)]
+    return _add_sizes(_to_binary(records), values)
 
 
-def _as_binary(records: npt.NDArray[np.void]) -> pa.BinaryArray:
+def _to_binary(records: npt.NDArray[np.void]) -> pa.BinaryArray:
     kind = pa.binary(records.dtype.itemsize)
     data = pa.py_buffer(np.ascontiguousarray(records))
     return pa.Array.from_buffers(kind, len(records), [None, data]).cast(pa.binary())
 
 
-def _sized(content: pa.BinaryArray, values: pa.Array) -> list[pa.Array]:
-    sizes = np.diff(_offsets(content)).astype(">i4")
+def _add_sizes(content: pa.BinaryArray, values: pa.Array) -> list[pa.Array]:
+    sizes = np.diff(_read_offsets(content)).astype(">i4")
     if values.null_count:
         valid = values.is_valid()
-        sizes[~_bools(valid)] = -1
+        sizes[~_to_bools(valid)] = -1
         content = pc.if_else(valid, content, pa.scalar(b"", pa.binary()))
-    return [_as_binary(sizes), content]
+    return [_to_binary(sizes), content]
 
 
-def _bools(values: pa.Array) -> npt.NDArray[np.bool_]:
+def _to_bools(values: pa.Array) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
     return found
 
 
-def _any(values: pa.Array) -> bool:
+def _has_any(values: pa.Array) -> bool:
     return bool(pc.any(values).as_py())
 
 
-def _text(column: Column, values: pa.Array) -> pa.BinaryArray:
+def _encode_text(column: CopyColumn, values: pa.Array) -> pa.BinaryArray:
     """Text and bytes, as they are; nulls become empty."""
     empty = pa.scalar(b"", pa.binary())
     content = values.cast(pa.binary()).fill_null(empty)
     if column.oid is Oid.BYTEA:
         return content
-    offsets = _offsets(content)
+    offsets = _read_offsets(content)
     data = content.buffers()[2]
     if data is not None and 0 in np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]:
         raise ValueUnfit(column.name, "a NUL character, which PostgreSQL cannot hold in text")
     if column.most and (pc.max(pc.utf8_length(values)).as_py() or 0) > column.most:
         raise ValueUnfit(column.name, f"a text longer than {column.most} characters")
-    if column.oid is Oid.JSONB and _any(pc.match_substring_regex(values, _ESCAPED_NUL)):
+    if column.oid is Oid.JSONB and _has_any(pc.match_substring_regex(values, _ESCAPED_NUL)):
         raise ValueUnfit(column.name, "a NUL character, which PostgreSQL cannot hold in jsonb")
     return content
 
 
-def _records(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
+def _encode_records(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
     """Values of one size each, as PostgreSQL sends them; what stands for a null does not matter."""
     if column.oid is Oid.NUMERIC:
-        return numeric.records(values if numeric.is_decimal(values) else _ints(values))
+        return numeric.encode(values if numeric.is_decimal(values) else _to_ints(values))
     return _OF_ONE_SIZE[column.oid](column, values)
 
 
-def _whole(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
+def _encode_integers(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
     width = {Oid.INT2: 2, Oid.INT4: 4}.get(column.oid, 8)
     most = 2 ** (width * 8 - 1)
-    return _within(column, _ints(values), -most, most - 1).astype(f">i{width}")
+    return _require_range(column, _to_ints(values), -most, most - 1).astype(f">i{width}")
 
 
-def _floats(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
+def _encode_floats(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
     found: npt.NDArray[np.float64] = values.fill_null(0).to_numpy(zero_copy_only=False)
     return found.astype(">f4" if column.oid is Oid.FLOAT4 else ">f8")
 
 
-def _booleans(_: Column, values: pa.Array) -> npt.NDArray[np.void]:
-    return _bools(pc.fill_null(values, fill_value=False)).astype(">i1")
+def _encode_booleans(_: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
+    return _to_bools(pc.fill_null(values, fill_value=False)).astype(">i1")
 
 
-def _days(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
-    days = _within(column, _ints(values.cast(pa.int32())), *_DATES)
+def _encode_days(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
+    days = _require_range(column, _to_ints(values.cast(pa.int32())), *_DATES)
     return (days - _EPOCH_DAYS).astype(">i4")
 
 
-def _times(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
-    return (_within(column, _ints(values), *_TIMES_US) - _EPOCH_US).astype(">i8")
+def _encode_times(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
+    return (_require_range(column, _to_ints(values), *_TIMES_US) - _EPOCH_US).astype(">i8")
 
 
-def _intervals(_: Column, values: pa.Array) -> npt.NDArray[np.void]:
+def _encode_intervals(_: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
     parts = np.zeros(len(values), np.dtype([("us", ">i8"), ("days", ">i4"), ("months", ">i4")]))
-    parts["us"] = _ints(values)
+    parts["us"] = _to_ints(values)
     return parts
 
 
-def _ints(values: pa.Array) -> Ints:
+def _to_ints(values: pa.Array) -> Ints:
     found: Ints = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return found
 
 
-def _within(column: Column, values: Ints, least: int, most: int) -> Ints:
+def _require_range(column: CopyColumn, values: Ints, least: int, most: int) -> Ints:
     if len(values) and (int(values.min()) < least or int(values.max()) > most):
         raise ValueUnfit(column.name, f"a value out of the range of `{column.sql}`")
     return values
 
 
-def _uuids(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
+def _encode_uuids(column: CopyColumn, values: pa.Array) -> npt.NDArray[np.void]:
     if not pc.all(pc.match_substring_regex(values, _UUID), min_count=0).as_py():
         raise ValueUnfit(column.name, "a text that is no UUID")
     filled = values.fill_null("0" * 32)
@@ -237,7 +237,7 @@ def _uuids(column: Column, values: pa.Array) -> npt.NDArray[np.void]:
     return np.frombuffer(bytes.fromhex(digits), np.dtype("V16"))
 
 
-def _array(column: Column, values: pa.Array) -> pa.BinaryArray:
+def _encode_array(column: CopyColumn, values: pa.Array) -> pa.BinaryArray:
     """Lists: the elements are fields, joined by moving the borders between them."""
     element = replace(column, sql=column.sql.removesuffix("[]"), array=False, required=False)
     values = values.fill_null([])
@@ -247,21 +247,21 @@ def _array(column: Column, values: pa.Array) -> pa.BinaryArray:
     inner = values.values.slice(borders[0], borders[-1] - borders[0])
     sizes = np.diff(borders)
     if len(inner):
-        fields = _joined(_field(element, inner))
-        ends = _offsets(fields)[borders - borders[0]]
+        fields = _join(_encode_field(element, inner))
+        ends = _read_offsets(fields)[borders - borders[0]]
         content = fields.buffers()[2]
     else:
         ends, content = np.zeros(len(values) + 1, np.int32), pa.py_buffer(b"")
     body = pa.Array.from_buffers(
         pa.binary(), len(values), [None, pa.py_buffer(np.ascontiguousarray(ends)), content]
     )
-    return _joined([*_array_head(column.oid, sizes, inner, borders), body])
+    return _join([*_encode_array_head(column.oid, sizes, inner, borders), body])
 
 
-def _array_head(
+def _encode_array_head(
     oid: Oid, sizes: npt.NDArray[np.int32], inner: pa.Array, borders: npt.NDArray[np.int32]
 ) -> list[pa.Array]:
-    nulls = np.concatenate([[0], np.cumsum(~_bools(inner.is_valid()))]).astype(np.int64)
+    nulls = np.concatenate([[0], np.cumsum(~_to_bools(inner.is_valid()))]).astype(np.int64)
     within = np.diff(nulls[borders - borders[0]]) if len(sizes) else nulls[:0]
     head = np.empty(
         len(sizes), np.dtype([("dimensions", ">i4"), ("nulls", ">i4"), ("element", ">i4")])
@@ -269,20 +269,20 @@ def _array_head(
     head["dimensions"], head["nulls"], head["element"] = sizes > 0, within > 0, oid
     spans = np.empty(len(sizes), np.dtype([("size", ">i4"), ("first", ">i4")]))
     spans["size"], spans["first"] = sizes, 1
-    span = pc.if_else(pa.array(sizes > 0), _as_binary(spans), pa.scalar(b"", pa.binary()))
-    return [_as_binary(head), span]
+    span = pc.if_else(pa.array(sizes > 0), _to_binary(spans), pa.scalar(b"", pa.binary()))
+    return [_to_binary(head), span]
 
 
-_OF_ONE_SIZE: Mapping[Oid, Callable[[Column, pa.Array], npt.NDArray[np.void]]] = {
-    Oid.INT2: _whole,
-    Oid.INT4: _whole,
-    Oid.INT8: _whole,
-    Oid.FLOAT4: _floats,
-    Oid.FLOAT8: _floats,
-    Oid.BOOL: _booleans,
-    Oid.DATE: _days,
-    Oid.TIMESTAMP: _times,
-    Oid.TIMESTAMPTZ: _times,
-    Oid.INTERVAL: _intervals,
-    Oid.UUID: _uuids,
+_OF_ONE_SIZE: Mapping[Oid, Callable[[CopyColumn, pa.Array], npt.NDArray[np.void]]] = {
+    Oid.INT2: _encode_integers,
+    Oid.INT4: _encode_integers,
+    Oid.INT8: _encode_integers,
+    Oid.FLOAT4: _encode_floats,
+    Oid.FLOAT8: _encode_floats,
+    Oid.BOOL: _encode_booleans,
+    Oid.DATE: _encode_days,
+    Oid.TIMESTAMP: _encode_times,
+    Oid.TIMESTAMPTZ: _encode_times,
+    Oid.INTERVAL: _encode_intervals,
+    Oid.UUID: _encode_uuids,
 }

@@ -90,13 +90,13 @@ UPDATE {ledger} SET batch = %(batch)s, digest = %(digest)s, offsets = %(offsets)
     rows = %(rows)s, written_at = clock_timestamp() {ours}"""
 
 
-class Ledger:
+class PostgresLedger:
     """The ledger of one key in one schema, for one table there."""
 
     def __init__(self, schema: str, table: str, key: LedgerKey) -> None:
         self._names: dict[str, sql.Composable] = {
-            "ledger": _among_values(sql.Identifier(schema, LEDGER)),
-            "history": _among_values(sql.Identifier(schema, HISTORY)),
+            "ledger": _escape_percent(sql.Identifier(schema, LEDGER)),
+            "history": _escape_percent(sql.Identifier(schema, HISTORY)),
             "ours": sql.SQL(_OURS),
             "tables": sql.SQL(_TABLES),
         }
@@ -132,7 +132,7 @@ class Ledger:
             batch=BatchId(batch),
             digest=Unknown(reason=_NO_DIGEST) if digest is None else Digest(digest),
             location=location,
-            taken_back=_replaced(recorded, now),
+            taken_back=_is_replaced(recorded, now),
             offsets=Unknown(reason=_NO_OFFSETS) if ranges is None else ranges,
         )
 
@@ -169,7 +169,7 @@ class Ledger:
         Nobody knows whether the table has their rows. Skipped, they would be lost for good.
         """
         pending = life.gap_before
-        if pending is None or row[2] is None or not _replaced(row[4], row[5]):
+        if pending is None or row[2] is None or not _is_replaced(row[4], row[5]):
             return
         if row[2] >= pending:
             for statement in _PUT_BACK:
@@ -180,7 +180,7 @@ class Ledger:
         row = self._row(connection, _LOCK if lock else _LOOK)
         if row is None:
             return SinkPosition(epoch=Epoch(0), batch=None)
-        if _replaced(row[4], row[5]):
+        if _is_replaced(row[4], row[5]):
             raise SinkBehind(
                 f"expected the table {self._values['table']} that job `{self._values['job']}` wrote"
                 " to, found another one by its name: it was dropped or replaced while the job ran",
@@ -236,7 +236,7 @@ class Ledger:
         return connection.execute(text, {**self._values, **(values or {})})
 
 
-def _among_values(name: sql.Identifier) -> sql.SQL:
+def _escape_percent(name: sql.Identifier) -> sql.SQL:
     """A name in a statement that has values: there a `%` stands for one, even inside a name."""
     return sql.SQL(name.as_string().replace("%", "%%"))
 
@@ -248,10 +248,10 @@ def _require_newest(row: psycopg.rows.TupleRow, life: Writer, *, again: bool) ->
     """
     mine = again and row[1] == life.location
     if row[0] > life.epoch or (row[0] == life.epoch and not mine):
-        raise contract.fenced(life, Epoch(row[0]))
+        raise contract.make_fenced_error(life, Epoch(row[0]))
 
 
-def _replaced(recorded: str, now: str) -> bool:
+def _is_replaced(recorded: str, now: str) -> bool:
     """Whether the table has another number than it had, in a ledger that has its own still."""
     ledger, _, table = recorded.partition("/")
     ledger_now, _, table_now = now.partition("/")

@@ -12,14 +12,14 @@ from psycopg.conninfo import make_conninfo
 
 from holdfast.model.batch import LastWritten, LedgerKey
 from holdfast.sinks.postgres import connect
-from holdfast.sinks.postgres.ledger import Ledger
+from holdfast.sinks.postgres.ledger import PostgresLedger
 
 
-def last_written(connection: str, schema: str, path: str, key: LedgerKey) -> LastWritten:
+def read_last_written(connection: str, schema: str, path: str, key: LedgerKey) -> LastWritten:
     """Return what `<schema>.<table>` holds for the job; raises a HoldfastError."""
     table = path.removeprefix(f"{schema}.")
     with contextlib.suppress(psycopg.ProgrammingError):  # connecting says what is wrong with it
         connection = make_conninfo(connection, require_auth="!password")
     server = connect.Server(connection=connection, password=None)
-    with server.connect("holdfast diagnose") as opened, connect.explained(server, path):
-        return Ledger(schema, table, key).last_written(opened)
+    with server.connect("holdfast diagnose") as opened, connect.translate_errors(server, path):
+        return PostgresLedger(schema, table, key).last_written(opened)

@@ -22,14 +22,14 @@ def is_decimal(values: pa.Array) -> bool:
     return bool(pa.types.is_decimal128(values.type))
 
 
-def records(values: "pa.Array | npt.NDArray[np.int64]") -> npt.NDArray[np.void]:
+def encode(values: "pa.Array | npt.NDArray[np.int64]") -> npt.NDArray[np.void]:
     """Decimals or whole numbers, all with the same count of digits."""
     if isinstance(values, np.ndarray):
         precision, scale = _INT64_DIGITS, 0
-        limbs, negative = _int_magnitudes(values)
+        limbs, negative = _split_ints(values)
     else:
         precision, scale = values.type.precision, values.type.scale
-        limbs, negative = _magnitudes(values)
+        limbs, negative = _split_decimals(values)
     whole, fraction = -(-(precision - scale) // 4), -(-scale // 4)
     if scale % 4:
         _multiply(limbs, 10 ** (4 - scale % 4))
@@ -45,7 +45,7 @@ def records(values: "pa.Array | npt.NDArray[np.int64]") -> npt.NDArray[np.void]:
     return made
 
 
-def _magnitudes(values: pa.Array) -> tuple[Limbs, npt.NDArray[np.bool_]]:
+def _split_decimals(values: pa.Array) -> tuple[Limbs, npt.NDArray[np.bool_]]:
     """Decimals without their sign, in limbs of 32 bits, the lowest first, with one to spare."""
     stored = np.frombuffer(values.buffers()[1], np.uint32).reshape(-1, 4)
     words = stored[values.offset : values.offset + len(values)]
@@ -59,7 +59,7 @@ def _magnitudes(values: pa.Array) -> tuple[Limbs, npt.NDArray[np.bool_]]:
     return [*limbs, np.zeros(len(values), np.uint64)], negative
 
 
-def _int_magnitudes(values: npt.NDArray[np.int64]) -> tuple[Limbs, npt.NDArray[np.bool_]]:
+def _split_ints(values: npt.NDArray[np.int64]) -> tuple[Limbs, npt.NDArray[np.bool_]]:
     negative = values < 0
     sizes = np.where(negative, ~values, values).astype(np.uint64) + negative.astype(np.uint64)
     return [sizes & _LOW, sizes >> _HALF], negative

@@ -28,7 +28,7 @@ from holdfast.model.batch import Batch, LedgerKey
 from holdfast.model.ids import Epoch
 from holdfast.sinks.postgres import connect, encode
 from holdfast.sinks.postgres.connect import Server
-from holdfast.sinks.postgres.encode import Column, ValueUnfit
+from holdfast.sinks.postgres.encode import CopyColumn, ValueUnfit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +57,7 @@ MOST_TABLES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class StagedTable:
     """A staging table that a task reported, with the count of its rows and their size in bytes."""
 
     table: sql.Identifier
@@ -66,17 +66,17 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StagingArea:
     """Where tasks put their rows: all that an executor is told. No password is in it."""
 
     server: Server
     schema: str
     table: str
     prefix: str
-    columns: tuple[Column, ...]
+    columns: tuple[CopyColumn, ...]
 
 
-def prefix(key: LedgerKey) -> str:
+def make_prefix(key: LedgerKey) -> str:
     """What the names of a ledger's staging tables begin with, in their schema."""
     return _digest(f"{key.job}/{key.generation}/{key.output}")
 
@@ -90,7 +90,7 @@ def _digest(text: str) -> str:
     return f"hf_{hashlib.sha256(text.encode()).hexdigest()[:12]}_"
 
 
-def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
+def stage_by_executors(place: StagingArea, batch: Batch, rows: "DataFrame") -> list[StagedTable]:
     """Have the executors stage the rows; raises SinkRefused if one does not fit."""
     from pyspark.errors import PySparkException
 
@@ -109,7 +109,7 @@ def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
         if report["refused"] is not None:
             raise SinkRefused(report["refused"], hint=report["hint"])
     return [
-        Staged(
+        StagedTable(
             table=sql.Identifier(place.schema, report["staged"]),
             rows=report["rows"],
             size=report["size"],
@@ -118,7 +118,9 @@ def by_executors(place: Place, batch: Batch, rows: "DataFrame") -> list[Staged]:
     ]
 
 
-def _stage(place: Place, own: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _stage(
+    place: StagingArea, own: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """On an executor: one attempt of one task -> one staging table, and a report of it."""
     from pyspark import TaskContext
 
@@ -131,26 +133,28 @@ def _stage(place: Place, own: str, batches: Iterable[pa.RecordBatch]) -> Iterato
     report: dict[str, str | int | None] = dict.fromkeys(_REPORT_ARROW.names)
     try:
         name = f"{own}{partition}_{attempt}"
-        rows, size = _staged(place, name, itertools.chain([first], filled))
+        rows, size = _fill_table(place, name, itertools.chain([first], filled))
         report |= {"staged": name, "rows": rows, "size": size}
     except SinkRefused as error:
         report |= {"refused": error.message, "hint": error.hint}
     yield pa.RecordBatch.from_pylist([report], _REPORT_ARROW)
 
 
-def _staged(place: Place, name: str, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+def _fill_table(
+    place: StagingArea, name: str, batches: Iterable[pa.RecordBatch]
+) -> tuple[int, int]:
     table = sql.Identifier(place.schema, name)
     with (
         place.server.connect(f"{place.prefix}staging") as connection,
-        connect.explained(place.server, place.table),
+        connect.translate_errors(place.server, place.table),
         connect.transaction(connection, f"{place.prefix}staging"),
     ):
         create = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
-        connection.execute(create.format(table, definition(place.columns)))
+        connection.execute(create.format(table, define_columns(place.columns)))
         return copy(connection, place.table, table, place.columns, batches)
 
 
-def definition(columns: Sequence[Column]) -> sql.Composed:
+def define_columns(columns: Sequence[CopyColumn]) -> sql.Composed:
     """The columns of a staging table: named and typed as the table's, and free to be null."""
     return sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.sql))
@@ -158,7 +162,7 @@ def definition(columns: Sequence[Column]) -> sql.Composed:
     )
 
 
-def names(columns: Sequence[Column]) -> sql.Composed:
+def list_names(columns: Sequence[CopyColumn]) -> sql.Composed:
     """The columns' names, as a list."""
     return sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
 
@@ -167,18 +171,20 @@ def copy(
     connection: psycopg.Connection,
     of: str,
     table: sql.Identifier,
-    columns: Sequence[Column],
+    columns: Sequence[CopyColumn],
     batches: Iterable[pa.RecordBatch],
 ) -> tuple[int, int]:
     """Stream rows into a table by binary COPY; how many, and their size. `of`: the job's table."""
     count = size = 0
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names(columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
+        table, list_names(columns)
+    )
     with connection.cursor() as cursor:
         try:
             with cursor.copy(statement) as stream:
                 stream.write(encode.HEADER)
                 for rows in batches:
-                    for part in encode.encoded(columns, rows):
+                    for part in encode.encode_rows(columns, rows):
                         stream.write(part)
                     count += rows.num_rows
                     size += rows.nbytes
@@ -189,11 +195,11 @@ def copy(
                 hint="mend or drop the value in the job's function; nothing of the batch was"
                 " written",
             ) from None
-        require_all_put(of, cursor.rowcount, count)
+        require_all_taken(of, cursor.rowcount, count)
     return count, size
 
 
-def require_all_put(table: str, put: int, given: int) -> None:
+def require_all_taken(table: str, put: int, given: int) -> None:
     """Raise unless the table took every row: a trigger may keep rows out without an error."""
     if put != given:
         raise SinkRefused(
@@ -203,7 +209,7 @@ def require_all_put(table: str, put: int, given: int) -> None:
         )
 
 
-def sweep(connection: psycopg.Connection, place: Place, up_to: Epoch) -> None:
+def sweep(connection: psycopg.Connection, place: StagingArea, up_to: Epoch) -> None:
     """Drop what drivers up to an epoch have left behind.
 
     One that is still being written to is left for the next time: nobody reads it any more. So are
@@ -219,14 +225,14 @@ def sweep(connection: psycopg.Connection, place: Place, up_to: Epoch) -> None:
     ends = time.monotonic() + _SWEEP_SECONDS
     for start in range(0, len(stale), _DROPPED_AT_ONCE):
         some = stale[start : start + _DROPPED_AT_ONCE]
-        if not _dropped(connection, some):
+        if not _try_drop(connection, some):
             for one in some:
                 if time.monotonic() > ends:
                     return
-                _dropped(connection, [one])
+                _try_drop(connection, [one])
 
 
-def _dropped(connection: psycopg.Connection, tables: Sequence[sql.Identifier]) -> bool:
+def _try_drop(connection: psycopg.Connection, tables: Sequence[sql.Identifier]) -> bool:
     """Drop tables; False where one of them is in use, or belongs to another role."""
     drop = sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(tables))
     try:

@@ -48,11 +48,11 @@ from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import connect, staging
-from holdfast.sinks.postgres.columns import Fit, Found
+from holdfast.sinks.postgres.columns import CatalogColumn, ColumnMapping
 from holdfast.sinks.postgres.connect import Server
-from holdfast.sinks.postgres.encode import Column
-from holdfast.sinks.postgres.ledger import Ledger
-from holdfast.sinks.postgres.staging import Place, Staged
+from holdfast.sinks.postgres.encode import CopyColumn
+from holdfast.sinks.postgres.ledger import PostgresLedger
+from holdfast.sinks.postgres.staging import StagedTable, StagingArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,11 +72,11 @@ _OLDER = pg_catalog.OLDER.format("%(prefix)s", "%(epoch)s")
 _END = pg_catalog.END.format("%s")
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """There is no connection to end."""
 
 
-class Rows(Protocol):
+class RowWriter(Protocol):
     """What an append and an upsert do differently."""
 
     def definitions(
@@ -86,54 +86,57 @@ class Rows(Protocol):
         ...
 
     def fitting(
-        self, connection: psycopg.Connection, schema: "StructType", found: tuple[Found, ...]
-    ) -> Fit:
+        self, connection: psycopg.Connection, schema: "StructType", found: tuple[CatalogColumn, ...]
+    ) -> ColumnMapping:
         """How the rows are written to the columns found; raises SchemaMismatch."""
         ...
 
     def put(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: pa.Table
+        self, connection: psycopg.Connection, columns: tuple[CopyColumn, ...], rows: pa.Table
     ) -> int:
         """Inside the transaction: put rows that the driver holds; returns how many."""
         ...
 
     def move(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], staged: list[Staged]
+        self,
+        connection: psycopg.Connection,
+        columns: tuple[CopyColumn, ...],
+        staged: list[StagedTable],
     ) -> None:
         """Inside the transaction: move what the executors staged."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedWrite:
     """A batch, and how its rows were going to be written when its plan began to run."""
 
     batch: Batch
     schema: "StructType"
-    fit: Fit
+    fit: ColumnMapping
 
 
-class LedgeredTable:
+class LedgeredPostgresTable:
     """One table and one ledger row, which change in one transaction."""
 
     def __init__(
         self,
         sink: PostgresAppend | PostgresUpsert,
         key: LedgerKey,
-        rows: Rows,
+        rows: RowWriter,
         size: BatchSize | None,
     ) -> None:
         self.identifier = sql.Identifier(sink.schema, sink.table)
         self._sink = sink
         self._rows = rows
         self._server = Server(connection=sink.connection, password=sink.password)
-        self._ledger = Ledger(sink.schema, sink.table, key)
-        self._prefix = staging.prefix(key)
+        self._ledger = PostgresLedger(sink.schema, sink.table, key)
+        self._prefix = staging.make_prefix(key)
         self._tag = staging.tag(sink.schema, key)
         self._size = size or BatchSize()
         self._fenced: Epoch | None = None
         self._connection: psycopg.Connection | None = None
-        self._ending: Callable[[], object] = _nothing
+        self._ending: Callable[[], object] = _do_nothing
 
     @property
     def name(self) -> str:
@@ -176,12 +179,12 @@ class LedgeredTable:
                 return Decision.SKIP
             fit = self._look(connection, rows.schema)
             selected = fit.select(rows)
-            planned = Planned(batch=batch, schema=rows.schema, fit=fit)
+            planned = PlannedWrite(batch=batch, schema=rows.schema, fit=fit)
             # The plan may run longer than a server or a proxy keeps a connection that is idle:
             # each transaction asks for one that answers.
             if self._size.small(batch, selected):
                 return self._write_collected(planned, self._size.collected(batch, selected))
-            staged = staging.by_executors(self._place(fit.columns), batch, selected)
+            staged = staging.stage_by_executors(self._place(fit.columns), batch, selected)
             return self._write_staged(planned, staged)
 
     def close(self) -> None:
@@ -189,7 +192,7 @@ class LedgeredTable:
         self._connection = None
         self._ending()
 
-    def _write_collected(self, planned: Planned, rows: pa.Table) -> Decision:
+    def _write_collected(self, planned: PlannedWrite, rows: pa.Table) -> Decision:
         connection = self._connected(planned.batch.life)
         with self._transaction(connection, planned.batch.life, _WRITE_LOCK_MS):
             if self._decide_locked(connection, planned) is Decision.SKIP:
@@ -198,7 +201,7 @@ class LedgeredTable:
             self._ledger.record(connection, planned.batch, count)
         return Decision.WRITE
 
-    def _write_staged(self, planned: Planned, staged: list[Staged]) -> Decision:
+    def _write_staged(self, planned: PlannedWrite, staged: list[StagedTable]) -> Decision:
         count, batch = sum(one.rows for one in staged), planned.batch
         connection = self._connected(batch.life)
         with self._transaction(connection, batch.life, _WRITE_LOCK_MS):
@@ -213,7 +216,7 @@ class LedgeredTable:
         return Decision.WRITE
 
     def _require_all(
-        self, connection: psycopg.Connection, batch: Batch, staged: list[Staged]
+        self, connection: psycopg.Connection, batch: Batch, staged: list[StagedTable]
     ) -> None:
         """Every staged table must hold what its task reported: a crash of the server empties it."""
         for one in staged:
@@ -232,7 +235,7 @@ class LedgeredTable:
             batch, standing, lambda earlier: self._ledger.recall(connection, earlier)
         )
 
-    def _decide_locked(self, connection: psycopg.Connection, planned: Planned) -> Decision:
+    def _decide_locked(self, connection: psycopg.Connection, planned: PlannedWrite) -> Decision:
         """Lock the table and the ledger's row, then look at both again.
 
         Rows of the table that other sessions hold may take longer.
@@ -241,7 +244,7 @@ class LedgeredTable:
         decision = self._decide(connection, planned.batch, lock=True)
         connection.execute(f"SET LOCAL lock_timeout = {_ROWS_LOCK_MS}")
         if decision is Decision.WRITE and self._look(connection, planned.schema) != planned.fit:
-            raise contract.altered(planned.batch, self.name)
+            raise contract.make_altered_error(planned.batch, self.name)
         return decision
 
     def _hold(self, connection: psycopg.Connection) -> None:
@@ -253,7 +256,7 @@ class LedgeredTable:
         except (pg.UndefinedTable, pg.InvalidSchemaName):
             return  # the ledger says what that means
 
-    def _look(self, connection: psycopg.Connection, schema: "StructType") -> Fit:
+    def _look(self, connection: psycopg.Connection, schema: "StructType") -> ColumnMapping:
         """Return how the rows are written to the table as it is now; raises if it is unfit."""
         self._require_durable(connection, self.identifier)
         return self._rows.fitting(connection, schema, self._found(connection))
@@ -265,11 +268,13 @@ class LedgeredTable:
             for table in (self._ledger.tables[0], self.identifier):
                 holders = connection.execute(_HOLDERS, (table.as_string(),)).fetchall()
                 found |= {str(holder): None for (holder,) in holders}
-        return contract.blocked(self.name, connect.said(error), list(found), pg_catalog.CURE)
+        return contract.make_blocked_error(
+            self.name, connect.read_message(error), list(found), pg_catalog.CURE
+        )
 
     def _require_durable(self, connection: psycopg.Connection, table: sql.Identifier) -> None:
         found = connection.execute(_DURABLE, (table.as_string(),)).fetchall()
-        refusal = pg_catalog.refusal(self.name, found)
+        refusal = pg_catalog.refuse_relation(self.name, found)
         if refusal is not None:
             raise refusal
 
@@ -282,7 +287,7 @@ class LedgeredTable:
                 # Read without the lock: only who is older than this driver is ended.
                 standing = self._ledger.standing(connection, lock=False)
                 if standing.epoch > life.epoch:
-                    raise contract.fenced(life, standing.epoch) from None
+                    raise contract.make_fenced_error(life, standing.epoch) from None
                 self._end_older(connection, life)
                 if not left:
                     raise
@@ -310,11 +315,11 @@ class LedgeredTable:
         connection.execute(create)
         return True
 
-    def _found(self, connection: psycopg.Connection) -> tuple[Found, ...]:
-        return table_columns.of_table(connection, self.identifier.as_string())
+    def _found(self, connection: psycopg.Connection) -> tuple[CatalogColumn, ...]:
+        return table_columns.read_columns(connection, self.identifier.as_string())
 
-    def _place(self, columns: tuple[Column, ...]) -> Place:
-        return Place(
+    def _place(self, columns: tuple[CopyColumn, ...]) -> StagingArea:
+        return StagingArea(
             server=self._server,
             schema=self._sink.schema,
             table=self.name,
@@ -344,7 +349,7 @@ class LedgeredTable:
 
     @contextlib.contextmanager
     def _explained(self) -> "Iterator[None]":
-        with connect.explained(self._server, self.name):
+        with connect.translate_errors(self._server, self.name):
             try:
                 yield
             except pg.LockNotAvailable as error:

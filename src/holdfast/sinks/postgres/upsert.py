@@ -30,10 +30,10 @@ from holdfast.sinks.batch_size import BatchSize
 from holdfast.sinks.contract import Decision
 from holdfast.sinks.postgres import columns as table_columns
 from holdfast.sinks.postgres import staging
-from holdfast.sinks.postgres.columns import Fit, Found
-from holdfast.sinks.postgres.encode import Column, Oid
-from holdfast.sinks.postgres.staging import Staged
-from holdfast.sinks.postgres.table import LedgeredTable
+from holdfast.sinks.postgres.columns import CatalogColumn, ColumnMapping
+from holdfast.sinks.postgres.encode import CopyColumn, Oid
+from holdfast.sinks.postgres.staging import StagedTable
+from holdfast.sinks.postgres.table import LedgeredPostgresTable
 from holdfast.sinks.postgres.upsert_statements import UpsertStatements, find_named, list_names
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PostgresUpsertSink:
         self, sink: PostgresUpsert, key: LedgerKey, *, size: BatchSize | None = None
     ) -> None:
         self._sink = sink
-        self._table = LedgeredTable(sink, key, _Upserted(sink), size)
+        self._table = LedgeredPostgresTable(sink, key, _UpsertWriter(sink), size)
 
     def last_written(self) -> LastWritten:
         """What the table holds for the job, from the ledger beside it."""
@@ -87,7 +87,7 @@ class PostgresUpsertSink:
         return self._table.write(batch, rows)
 
 
-class _Upserted:
+class _UpsertWriter:
     """Rows that are merged into a table by their keys."""
 
     def __init__(self, sink: PostgresUpsert) -> None:
@@ -104,15 +104,15 @@ class _Upserted:
         modern = connection.info.server_version >= _NULLS_NOT_DISTINCT_SINCE
         constraint = "UNIQUE NULLS NOT DISTINCT ({})" if modern else "PRIMARY KEY ({})"
         keys = sql.SQL(", ").join(sql.Identifier(key) for key in self._sink.keys)
-        return [*table_columns.definitions(kept, self._name), sql.SQL(constraint).format(keys)]
+        return [*table_columns.define_columns(kept, self._name), sql.SQL(constraint).format(keys)]
 
     def fitting(
-        self, connection: psycopg.Connection, schema: "StructType", found: tuple[Found, ...]
-    ) -> Fit:
+        self, connection: psycopg.Connection, schema: "StructType", found: tuple[CatalogColumn, ...]
+    ) -> ColumnMapping:
         beside = {}
         if self._sink.deleted is not None:
             self._require_marker(schema, self._sink.deleted)
-            beside[self._sink.deleted] = Column(
+            beside[self._sink.deleted] = CopyColumn(
                 name=self._sink.deleted,
                 sql="boolean",
                 oid=Oid.BOOL,
@@ -121,7 +121,7 @@ class _Upserted:
                 required=False,
                 stored=False,
             )
-        fit = table_columns.fitting(schema, found, self._name, beside)
+        fit = table_columns.map_columns(schema, found, self._name, beside)
         self._require_order(fit.columns)
         keys = {find_named(fit.columns, key).name for key in self._sink.keys}
         self._require_exact(connection, keys)
@@ -131,25 +131,28 @@ class _Upserted:
         return replace(fit, columns=tuple(columns))
 
     def put(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: pa.Table
+        self, connection: psycopg.Connection, columns: tuple[CopyColumn, ...], rows: pa.Table
     ) -> int:
         create = sql.SQL("CREATE TEMPORARY TABLE holdfast_rows ({}) ON COMMIT DROP")
-        connection.execute(create.format(staging.definition(columns)))
+        connection.execute(create.format(staging.define_columns(columns)))
         count, _ = staging.copy(connection, self._name, _ROWS, columns, rows.to_batches())
         self._merge(connection, columns, _ROWS)
         return count
 
     def move(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], staged: list[Staged]
+        self,
+        connection: psycopg.Connection,
+        columns: tuple[CopyColumn, ...],
+        staged: list[StagedTable],
     ) -> None:
         if staged:
             select = sql.SQL("SELECT {} FROM {}")
-            named = staging.names(columns)
+            named = staging.list_names(columns)
             parts = sql.SQL(" UNION ALL ").join(select.format(named, one.table) for one in staged)
             self._merge(connection, columns, sql.SQL("({})").format(parts))
 
     def _merge(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: sql.Composable
+        self, connection: psycopg.Connection, columns: tuple[CopyColumn, ...], rows: sql.Composable
     ) -> None:
         marker = find_named(columns, self._sink.deleted) if self._sink.deleted else None
         statements = UpsertStatements(sink=self._sink, table=self._table, columns=columns)
@@ -165,14 +168,14 @@ class _Upserted:
             raise self._ambiguous() from None
         if put < given:
             ((lost,),) = connection.execute(statements.lost(newest, live)).fetchall()
-            staging.require_all_put(self._name, given - lost, given)
+            staging.require_all_taken(self._name, given - lost, given)
 
     def _delete(
         self,
         connection: psycopg.Connection,
         statements: UpsertStatements,
         newest: sql.Composable,
-        marker: Column,
+        marker: CopyColumn,
     ) -> None:
         """Take out the keys whose newest row is marked; raise if a trigger keeps one in."""
         table = {"table": self._table.as_string()}
@@ -219,7 +222,7 @@ class _Upserted:
         if refusal is not None:
             raise refusal
 
-    def _require_order(self, columns: tuple[Column, ...]) -> None:
+    def _require_order(self, columns: tuple[CopyColumn, ...]) -> None:
         if self._sink.newest is None:
             return
         column = find_named(columns, self._sink.newest)
@@ -242,7 +245,7 @@ class _Upserted:
             )
 
     def _require_one_a_key(
-        self, connection: psycopg.Connection, columns: tuple[Column, ...], rows: sql.Composable
+        self, connection: psycopg.Connection, columns: tuple[CopyColumn, ...], rows: sql.Composable
     ) -> None:
         """Without a version, a deletion and a row of one key would not say which comes last."""
         if self._sink.newest is not None:

@@ -8,7 +8,7 @@ from psycopg import sql
 from holdfast.model.definition import PostgresUpsert
 from holdfast.sinks import pg_catalog
 from holdfast.sinks.postgres import staging
-from holdfast.sinks.postgres.encode import Column, Oid
+from holdfast.sinks.postgres.encode import CopyColumn, Oid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,19 +17,21 @@ class UpsertStatements:
 
     sink: PostgresUpsert
     table: sql.Identifier
-    columns: tuple[Column, ...]
+    columns: tuple[CopyColumn, ...]
 
     def newest(self, rows: sql.Composable) -> sql.Composed:
         """One row a key: the newest, and of those that are as new the greatest."""
         if self.sink.newest is None:
-            return sql.SQL("SELECT {} FROM {} AS r").format(staging.names(self.columns), rows)
+            return sql.SQL("SELECT {} FROM {} AS r").format(staging.list_names(self.columns), rows)
         keys = [find_named(self.columns, key).name for key in self.sink.keys]
         first = find_named(self.columns, self.sink.newest)
         rest = [c for c in self.columns if c.name not in keys and c.name != first.name]
-        order = [sql.SQL("{} DESC NULLS LAST").format(_ordered(c, "r")) for c in (first, *rest)]
+        order = [
+            sql.SQL("{} DESC NULLS LAST").format(_make_sortable(c, "r")) for c in (first, *rest)
+        ]
         return sql.SQL("SELECT DISTINCT ON ({}) {} FROM {} AS r ORDER BY {}, {}").format(
             list_names(keys),
-            staging.names(self.columns),
+            staging.list_names(self.columns),
             rows,
             list_names(keys),
             sql.SQL(", ").join(order),
@@ -42,7 +44,7 @@ class UpsertStatements:
         column = find_named(self.columns, self.sink.newest)
         newer = sql.SQL("(t.{} IS NULL OR {} > {})")
         return newer.format(
-            sql.Identifier(column.name), _ordered(column, row), _ordered(column, "t")
+            sql.Identifier(column.name), _make_sortable(column, row), _make_sortable(column, "t")
         )
 
     def matches(self) -> list[sql.Composable]:
@@ -74,7 +76,7 @@ class UpsertStatements:
         if self._replaced():
             update = sql.SQL("UPDATE SET {} WHERE {}")
             action = update.format(changes, self.newer("excluded"))
-        names = staging.names(stored)
+        names = staging.list_names(stored)
         return sql.SQL(
             "WITH given AS MATERIALIZED ({newest}), put AS ("
             "INSERT INTO {table} AS t ({names}) SELECT {names} FROM given AS n WHERE {live}"
@@ -109,7 +111,7 @@ class UpsertStatements:
         lost = sql.SQL("SELECT count(*) FROM ({}) AS n WHERE {} AND {}")
         return lost.format(newest, live, absent)
 
-    def _replaced(self) -> list[Column]:
+    def _replaced(self) -> list[CopyColumn]:
         """The columns that a row with a known key replaces: all of the table's but the keys."""
         keys = [find_named(self.columns, key).name for key in self.sink.keys]
         return [column for column in self.columns if column.stored and column.name not in keys]
@@ -120,13 +122,13 @@ def list_names(names: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for name in names)
 
 
-def find_named(columns: Sequence[Column], name: str) -> Column:
+def find_named(columns: Sequence[CopyColumn], name: str) -> CopyColumn:
     """The column that the sink's declaration names, in the table's spelling."""
     exact = [column for column in columns if column.name == name]
     return (exact or [column for column in columns if column.name.lower() == name.lower()])[0]
 
 
-def _ordered(column: Column, row: str) -> sql.Composable:
+def _make_sortable(column: CopyColumn, row: str) -> sql.Composable:
     """A column of a row to sort by: a text by its bytes, whatever collation it has anywhere.
 
     Otherwise the staged rows, which have the database's collation, and the table's would disagree
