@@ -110,13 +110,13 @@ def test_a_second_driver_is_told_who_has_it_and_since_when(store: Store) -> None
     assert "job `ingest`" in said
     assert "process 1 on host `elsewhere`" in said
     assert re.search(r"held the lease for 9\d s \(epoch 4\)", said)
-    assert re.search(r"heard of [234] s ago", said)
+    assert re.search(r"heartbeat was [234] s ago", said)
     assert store.names(FOLDER) == ("000000000004.json",)
 
 
 def test_waiting_as_long_as_the_hint_says_frees_the_lease(store: Store) -> None:
     put(store, 4, heartbeat_ms=clock.now_ms() + 500, ttl_ms=1_000)  # a clock a little ahead
-    with pytest.raises(LeaseHeld, match="heard of 0 s ago") as refused:
+    with pytest.raises(LeaseHeld, match="heartbeat was 0 s ago") as refused:
         acquire(store)
     found = re.search(r"free in (\d+) s", refused.value.hint)
     assert found is not None

@@ -70,7 +70,7 @@ def test_a_later_driver_skips_what_is_there_and_goes_on(desk: Desk) -> None:
     assert second.sink.last_written() == written(0, epoch=2)
     assert second.write(0, ("a", 1, "x")) is Decision.SKIP
     assert second.write(1, ("b", 1, "x")) is Decision.WRITE
-    with pytest.raises(DriverFenced, match="with epoch 1, found epoch 2"):
+    with pytest.raises(DriverFenced, match="this driver has epoch 1, and the ledger has epoch 2"):
         first.write(1, ("b", 1, "x"))
     with pytest.raises(DriverFenced):
         Driver(desk.append()).start()
@@ -257,7 +257,9 @@ def test_of_two_drivers_with_the_same_epoch_only_the_first_writes(desk: Desk) ->
     Driver(desk.append()).start().write(0, ("a", 1, "x"))
     first, second = Driver(desk.append(), epoch=2), Driver(desk.append(), epoch=2)
     first.start()
-    with pytest.raises(DriverFenced, match="with epoch 2, found the same epoch"):
+    with pytest.raises(
+        DriverFenced, match="this driver has epoch 2, and the ledger has the same epoch"
+    ):
         second.start()
     assert first.start().write(1, ("b", 1, "x")) is Decision.WRITE
     assert desk.query("SELECT key FROM rows ORDER BY key") == [("a",), ("b",)]

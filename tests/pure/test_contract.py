@@ -122,9 +122,9 @@ def test_what_is_refused_without_reading_history(
 
 
 def test_the_refusals_say_what_was_expected_and_found() -> None:
-    with pytest.raises(DriverFenced, match="with epoch 4, found epoch 5"):
+    with pytest.raises(DriverFenced, match="this driver has epoch 4, and the ledger has epoch 5"):
         contract.decide(batch(8), standing(5, 7), not_asked)
-    with pytest.raises(SinkBehind, match=r"expected batch 8 .* found batch 9"):
+    with pytest.raises(SinkBehind, match="needs batch 8 next, but batch 9 comes"):
         contract.decide(batch(9), standing(4, 7), not_asked)
     with pytest.raises(SinkBehind, match=r"found none: the table was replaced"):
         contract.decide(batch(0), standing(0, None), not_asked)
@@ -222,7 +222,7 @@ def test_a_ledger_that_has_lost_the_end_is_asked_for_the_digest() -> None:
     given = replace(batch(8), begins={"0": 5}, before=SAME)
     assert contract.decide(given, after(LOST), lambda _: SAME) is Decision.WRITE
     assert contract.decide(given, after(LOST), lambda _: LOST) is Decision.WRITE
-    with pytest.raises(BatchNotContinuous, match=r"batch 7 .* changed since"):
+    with pytest.raises(BatchNotContinuous, match=r"files of batch 7 .* changed in the checkpoint"):
         contract.decide(given, after(LOST), lambda _: OTHER)
 
 
@@ -231,5 +231,5 @@ def test_the_first_batch_of_an_empty_ledger_may_begin_anywhere_if_that_was_accep
     life = replace(batch(40).life, gap_before=BatchId(40))
     given = replace(batch(40), begins={"0": 400}, life=life)
     assert contract.decide(given, standing(4, None), not_asked) is Decision.WRITE
-    with pytest.raises(SinkBehind, match=r"expected batch 0 .* found batch 41"):
+    with pytest.raises(SinkBehind, match="needs batch 0 next, but batch 41 comes"):
         contract.decide(replace(given, id=BatchId(41)), standing(4, None), not_asked)

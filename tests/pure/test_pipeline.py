@@ -266,7 +266,9 @@ def test_sources_are_values() -> None:
 def test_a_delta_table_on_hdfs_has_plain_letters(path: str) -> None:
     """delta-rs writes such a table and does not find it again."""
     for declare in (sinks.delta_append, lambda p: sinks.delta_merge(p, keys=["k"])):
-        with pytest.raises(OptionInvalid, match="plain letters" + ".*" + re.escape(path)):
+        with pytest.raises(
+            OptionInvalid, match="the path `" + re.escape(path) + "` of a Delta table on HDFS"
+        ):
             declare(path)
     sinks.files(path)
     sinks.delta_append("hdfs://h:8020/lake/k=1/raw_v1.2-b")
@@ -279,7 +281,7 @@ def test_a_path_that_engines_read_in_two_ways(path: str) -> None:
         sinks.files,
         functools.partial(sinks.delta_merge, keys=["id"]),
     ):
-        with pytest.raises(OptionInvalid, match="without `%`" + ".*" + re.escape(path)):
+        with pytest.raises(OptionInvalid, match="the path `" + re.escape(path) + "` contains `%`"):
             declare(path)
 
 
@@ -293,9 +295,9 @@ def test_sinks_are_values() -> None:
     assert merge.sink == DeltaMerge(
         path="/t/m", keys=("id",), newest="at", partition_by=(), properties={}
     )
-    with pytest.raises(OptionInvalid, match="key column to merge into `/t/m`"):
+    with pytest.raises(OptionInvalid, match="a merge into `/t/m` needs at least one key column"):
         sinks.delta_merge("/t/m", keys=[])
-    with pytest.raises(OptionInvalid, match="found `xml`"):
+    with pytest.raises(OptionInvalid, match="`xml` is not a supported file format"):
         sinks.files("/out", format="xml")
 
 

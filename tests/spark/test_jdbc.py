@@ -103,7 +103,7 @@ def test_other_rows_under_the_same_id_are_refused(server: Server, spark: SparkSe
     sink.write(batch(0), two(spark, 0))
     with pytest.raises(BatchChanged):
         sink.write(batch(0, digest="another"), two(spark, 9))
-    with pytest.raises(SinkBehind, match="expected batch 1"):
+    with pytest.raises(SinkBehind, match="needs batch 1 next"):
         sink.write(batch(2), two(spark, 2))
     assert ids(server) == [0, 1]
 
@@ -123,7 +123,7 @@ def test_an_older_driver_is_fenced_inside_its_transaction(
 ) -> None:
     sink = opened(append(server), FencedWhileStaging)
     sink.prepare(LIFE, two(spark, 0).schema, spark)
-    with pytest.raises(DriverFenced, match="with epoch 1, found epoch 2"):
+    with pytest.raises(DriverFenced, match="this driver has epoch 1, and the ledger has epoch 2"):
         sink.write(batch(0), two(spark, 0))
     assert ids(server) == []
     with pytest.raises(DriverFenced):
@@ -404,7 +404,9 @@ def test_of_two_drivers_with_the_same_epoch_only_the_first_writes(
     first, second = opened(append(server)), opened(append(server))
     later = replace(LIFE, epoch=Epoch(2))
     first.prepare(later, two(spark, 0).schema, spark)
-    with pytest.raises(DriverFenced, match="with epoch 2, found the same epoch"):
+    with pytest.raises(
+        DriverFenced, match="this driver has epoch 2, and the ledger has the same epoch"
+    ):
         second.prepare(later, two(spark, 0).schema, spark)
     first.prepare(later, two(spark, 0).schema, spark)
     assert first.write(batch(0, epoch=2), two(spark, 0)) is Decision.WRITE

@@ -53,18 +53,18 @@ def once(
     accept: Sequence[str] = (),
     dev: bool = False,
 ) -> "Once":
-    """A function for `foreachBatch` that writes each batch exactly once.
+    """Return a function for `foreachBatch` that writes each batch exactly once.
 
     `checkpoint` is the query's own `checkpointLocation`. `adopt` is for the first start with a
-    checkpoint that has batches from before: it takes a sink that knows none of them. `accept` are
-    codes of findings in spite of which it starts. `dev` allows a checkpoint on storage that does
-    not last.
+    checkpoint that already has batches: it accepts a sink that has none of them. `accept` lists
+    codes of findings despite which it starts. `dev` allows a checkpoint on storage that does not
+    last.
     """
     outputs = (writes,) if isinstance(writes, Output) else tuple(writes)
     for output in outputs:
         if not isinstance(output.sink, DeclaredLedgerSink):
             raise OptionInvalid(
-                f"expected sinks with a ledger, found output `{output.name}` of kind"
+                f"output `{output.name}` has no ledger, because its kind is"
                 f" {find_kind(output.sink)}",
                 hint="call your own function beside this one, or write to Delta or PostgreSQL",
             )
@@ -109,8 +109,7 @@ class Once:
         """Write one batch to every output, or skip what is there."""
         if self._lost.is_set():
             raise DriverFenced(
-                f"expected to hold the lease of job `{self._job.name}`, found a higher epoch:"
-                " another driver took over",
+                f"this driver lost the lease of job `{self._job.name}`: another driver took over",
                 hint="let this process end; the job runs elsewhere",
             )
         if self._writer is None:
@@ -147,8 +146,8 @@ class Once:
         if earlier is not None and earlier is not self:
             if earlier.serves_query(besides=_find_query(spark)):
                 raise LeaseHeld(
-                    f"expected one `once` object for `{location}`, found that a query of this"
-                    " process still writes through another one",
+                    f"a query of this process already writes for `{location}` through a different"
+                    " `once` object",
                     hint="stop that query first, or write all its outputs with one `once` object",
                 )
             earlier.close()
@@ -289,7 +288,7 @@ def _require_same_query(base: "Base", admitted: "AdmittedJob", spark: "SparkSess
         return
     if owner != running:
         raise OptionInvalid(
-            f"expected the checkpoint of the running query `{running}`, found"
-            f" `{admitted.life.location}`, which is that of `{owner}`",
-            hint="give `checkpoint` the query's own `checkpointLocation`",
+            f"`{admitted.life.location}` is not the checkpoint of the running query `{running}`: it"
+            f" belongs to query `{owner}`",
+            hint="pass the query's own `checkpointLocation` as `checkpoint`",
         )

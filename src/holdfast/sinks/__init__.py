@@ -108,7 +108,7 @@ def delta_merge(  # noqa: PLR0913  one parameter an option of the sink
     """
     if not keys:
         raise OptionInvalid(
-            f"expected at least one key column to merge into `{path}`, found none",
+            f"a merge into `{path}` needs at least one key column",
             hint='name them: `delta_merge(path, keys=["id"])`',
         )
     sink = DeltaMerge(
@@ -132,7 +132,7 @@ def files(
     """Spark's own file sink, exactly once for readers that honour its `_spark_metadata`."""
     if format not in FILE_FORMATS:
         raise OptionInvalid(
-            f"expected a file format of {', '.join(FILE_FORMATS)}, found `{format}`",
+            f"`{format}` is not a supported file format: use {', '.join(FILE_FORMATS)}",
             hint="use `sinks.delta_append` for tables",
         )
     sink = FileSink(
@@ -191,7 +191,7 @@ def postgres_upsert(  # noqa: PLR0913  one parameter an option of the sink
     """
     if not keys:
         raise OptionInvalid(
-            f"expected at least one key column to upsert into `{table}`, found none",
+            f"an upsert into `{table}` needs at least one key column",
             hint='name them: `postgres_upsert(connection, table, keys=["id"])`',
         )
     _check_server(connection, password)
@@ -255,7 +255,7 @@ def jdbc_upsert(  # noqa: PLR0913  one parameter an option of the sink
     """
     if not keys:
         raise OptionInvalid(
-            f"expected at least one key column to upsert into `{table}`, found none",
+            f"an upsert into `{table}` needs at least one key column",
             hint='name them: `jdbc_upsert(url, table, keys=["id"])`',
         )
     _check_jdbc(url, password, options or {})
@@ -276,7 +276,7 @@ def _check_jdbc_name(name: str) -> OutputName:
     """Refuse blanks at the end, which MariaDB's ledger does not tell apart."""
     if name != name.rstrip():
         raise OptionInvalid(
-            f"expected the name of an output without blanks at its end, found `{name}`",
+            f"the output name `{name}` ends with a blank",
             hint='give it a name: `jdbc_append(url, table, name="rows")`',
         )
     return OutputName(name)
@@ -286,14 +286,14 @@ def _check_jdbc(url: str, password: str | None, options: Mapping[str, str]) -> N
     """Refuse a password in the declaration; what was given is not repeated."""
     if not url.startswith(_JDBC_KINDS):
         raise OptionInvalid(
-            "expected the address of a database that is tested, PostgreSQL or MariaDB, found"
-            f" `{':'.join(url.split(':')[:2])}`",
-            hint='give it as the driver takes it: `"jdbc:mariadb://host:3306/database"`',
+            f"`{':'.join(url.split(':')[:2])}` is not a supported database: use PostgreSQL or"
+            " MariaDB",
+            hint='write the address as the driver takes it: `"jdbc:mariadb://host:3306/database"`',
         )
     if _JDBC_PASSWORD.search(url) or any(_SECRET_OPTION.fullmatch(key) for key in options):
         raise OptionInvalid(
-            "expected a connection without a password, found one in it",
-            hint='name where it is: `password="env:NAME"`',
+            "the connection contains a password",
+            hint='say where the password is instead: `password="env:NAME"`',
         )
     _check_reference(password)
 
@@ -302,8 +302,8 @@ def _check_server(connection: str, password: str | None) -> None:
     """Refuse a password in the declaration; what was given is not repeated."""
     if _PASSWORD.search(connection):
         raise OptionInvalid(
-            "expected a connection without a password, found one in it",
-            hint='put it into ~/.pgpass, or name where it is: `password="env:NAME"`',
+            "the connection contains a password",
+            hint='put it into ~/.pgpass, or say where it is: `password="env:NAME"`',
         )
     _check_reference(password)
 
@@ -311,8 +311,7 @@ def _check_server(connection: str, password: str | None) -> None:
 def _check_reference(password: str | None) -> None:
     if password is not None and not _REFERENCE.fullmatch(password):
         raise OptionInvalid(
-            "expected `password` to say where the password is, as `env:NAME` or `file:PATH`, found"
-            " something else",
+            "`password` must say where the password is, as `env:NAME` or `file:PATH`",
             hint="name the place, not the password",
         )
 
@@ -320,18 +319,18 @@ def _check_reference(password: str | None) -> None:
 def _make_output(sink: DeclaredSink, path: str, select: Select | None, name: str | None) -> Output:
     if _SECRET_PATH.search(path):
         raise OptionInvalid(
-            "expected a path without a key or a password, found one in it",
-            hint="give keys by `Pipeline(storage=…)`, or by the environment; paths are recorded",
+            "the path contains a key or a password",
+            hint="pass keys with `Pipeline(storage=…)` or in the environment: paths are recorded",
         )
     if "%" in path:
         raise OptionInvalid(
-            f"expected a path without `%`, which engines read in two ways, found `{path}`",
-            hint="choose another path for the output",
+            f"the path `{path}` contains `%`, which engines read in two ways",
+            hint="choose a path without `%` for the output",
         )
     if isinstance(sink, DeltaSink) and urls.is_hdfs(path) and not _PLAIN.fullmatch(path):
         raise OptionInvalid(
-            "expected the path of a Delta table on HDFS in plain letters, which is what delta-rs"
-            f" finds again there, found `{path}`",
+            f"the path `{path}` of a Delta table on HDFS contains characters that delta-rs does not"
+            " find again there",
             hint="choose a path of a-z, A-Z, 0-9 and `-_.=/` for the output",
         )
     last = path.rstrip("/").rsplit("/", 1)[-1]

@@ -83,17 +83,17 @@ class LedgeredSink(Protocol):
 def decide(
     batch: Batch, standing: SinkPosition, recall: Callable[[BatchId], Digest | Unknown]
 ) -> Decision:
-    """What may be done with the batch; raises where the answer is nothing.
+    """Decide what to do with the batch; raise if it may be neither written nor skipped.
 
-    `recall` is asked for the digest that a batch was written with, only where it is needed.
+    `recall` returns the digest that a batch was written with; it is called only if needed.
     """
     if standing.epoch > batch.life.epoch:
         raise make_fenced_error(batch.life, standing.epoch)
     if standing.epoch < batch.life.epoch:
         raise SinkBehind(
-            f"expected the ledger that this driver left in the sink of job `{batch.life.job}`,"
-            f" found {'none' if standing.epoch == 0 else f'one of epoch {standing.epoch}'}: the"
-            " table was replaced while the job ran",
+            f"the table of job `{batch.life.job}` was replaced while the job ran: its ledger has"
+            f" {'no epoch' if standing.epoch == 0 else f'epoch {standing.epoch}'}, and this driver"
+            f" has epoch {batch.life.epoch}",
             hint="put the table back, then start again",
         )
     following = BatchId(0 if standing.batch is None else standing.batch + 1)
@@ -105,8 +105,8 @@ def decide(
         if batch.life.gap_before == batch.id:
             return Decision.WRITE
         raise SinkBehind(
-            f"expected batch {following} of job `{batch.life.job}` next, found batch"
-            f" {batch.id}: the sink has lost batches that the checkpoint counts as done",
+            f"the sink of job `{batch.life.job}` has lost batches that the checkpoint counts as"
+            f" done: it needs batch {following} next, but batch {batch.id} comes",
             hint=advice.BEHIND,
         )
     _require_same(batch, recall(batch.id))
@@ -114,12 +114,12 @@ def decide(
 
 
 def _require_same(batch: Batch, digest: Digest | Unknown) -> None:
-    """Raise unless the batch that comes again is the one that was written."""
+    """Raise unless the re-run batch is the batch that was written."""
     if isinstance(digest, Unknown):
         raise BatchUnverifiable(
-            f"batch {batch.id} of job `{batch.life.job}` was written before, and from which"
-            f" offsets cannot be told: {digest.reason}",
-            hint="compare the table with the source before the checkpoint is touched",
+            f"batch {batch.id} of job `{batch.life.job}` was written before, but the ledger no"
+            f" longer says from which offsets: {digest.reason}",
+            hint="compare the table with the source before you touch the checkpoint",
         )
     if digest != batch.digest:
         raise make_changed_error(batch.life, batch.id, digest, batch.digest)
@@ -130,9 +130,8 @@ def make_changed_error(
 ) -> BatchChanged:
     """Return the error of a batch whose id now stands for a different range."""
     return BatchChanged(
-        f"expected batch {batch} of job `{life.job}` with the digest"
-        f" `{expected[:12]}` that it was written with, found `{found[:12]}`: the same"
-        " id now means other rows",
+        f"batch {batch} of job `{life.job}` was written from a different range: the same id now"
+        f" stands for different rows (digest `{expected[:12]}` in the ledger, `{found[:12]}` now)",
         hint="put back the checkpoint that wrote it; " + advice.start_over(life.job, life.location),
     )
 
@@ -161,8 +160,8 @@ def make_not_continuous_error(
 ) -> BatchNotContinuous:
     """Return the error of a batch that does not begin where the last one ended."""
     return BatchNotContinuous(
-        f"expected batch {last + 1} of job `{life.job}` to begin where the sink says that batch"
-        f" {last} ended, but `offsets/{last}` says something else: {moved}. Nothing was written",
+        f"batch {last + 1} of job `{life.job}` does not begin where batch {last} ended in the sink,"
+        f" because `offsets/{last}` changed: {moved}. Nothing was written",
         hint=ends.describe_repair(f"{life.location}/offsets", last, moved),
     )
 
@@ -172,24 +171,24 @@ def make_range_error(
 ) -> BatchNotContinuous:
     """Return the error of a batch before this one that no longer is what the sink has of it."""
     return BatchNotContinuous(
-        f"expected batch {last} of job `{life.job}` in the checkpoint as the sink has it, with the"
-        f" digest `{expected[:12]}`, found `{found[:12]}`: its range of offsets, or the list of its"
-        " files, changed since. Nothing was written",
+        f"the offsets or the files of batch {last} of job `{life.job}` changed in the checkpoint"
+        f" since the sink wrote it (digest `{expected[:12]}` in the ledger, `{found[:12]}` now)."
+        " Nothing was written",
         hint=f"put back `{life.location}/offsets/{last}`, and the files below"
         f" `{life.location}/sources`, from a copy of the checkpoint",
     )
 
 
 def make_contended_error(path: str) -> SinkContended:
-    """The error of a writer that lost against others again and again."""
+    """Return the error of a writer that lost against other writers every time."""
     return SinkContended(
-        f"expected to commit to `{path}`, found other writers committing in between every time",
-        hint="let fewer writers work on the table at a time",
+        f"cannot commit to `{path}`: other writers commit first every time",
+        hint="let fewer writers work on the table at the same time",
     )
 
 
 def make_blocked_error(table: str, said: str, holders: Sequence[str], cure: str) -> SinkUnavailable:
-    """The error of a driver that waits for a lock that another session keeps."""
+    """Return the error of a driver that waits for a lock of another session."""
     who = "; ".join(holders) or "a session that this role may not see"
     return SinkUnavailable(
         f"cannot lock `{table}` or its ledger: {said}. Another session holds it: {who}", hint=cure
@@ -216,10 +215,10 @@ def make_altered_error(batch: Batch, table: str) -> SinkUnavailable:
 
 
 def make_fenced_error(life: Writer, epoch: Epoch) -> DriverFenced:
-    """The error of a driver that learns of a newer one."""
+    """Return the error of a driver that finds a newer driver in the ledger."""
     newer = "the same epoch" if epoch == life.epoch else f"epoch {epoch}"
     return DriverFenced(
-        f"expected to be the newest driver of job `{life.job}` with epoch {life.epoch}, found"
-        f" {newer}: another driver took over, and this one has written nothing since",
+        f"another driver of job `{life.job}` took over: this driver has epoch {life.epoch}, and the"
+        f" ledger has {newer}. This driver has written nothing since",
         hint="let this process end; the job runs elsewhere",
     )

@@ -1,4 +1,4 @@
-"""One live driver a job.
+"""One live driver per job.
 
 Every driver takes the next epoch by creating a file that must not exist yet:
 
@@ -132,20 +132,18 @@ def _refuse_if_held(store: Store, job: JobName, epoch: Epoch) -> None:
     age = (now - lease.since_ms) // 1000
     if lease.token in _own:
         raise LeaseHeld(
-            f"expected no live driver of job `{job}`, found that this process (process"
-            f" {lease.holder.pid} on host `{lease.holder.host}`) already runs it: it has held the"
-            f" lease for {age} s (epoch {epoch})",
-            hint="stop the query that this process runs for the job, then start again; no need to"
-            " wait",
+            f"this process (process {lease.holder.pid} on host `{lease.holder.host}`) already runs"
+            f" job `{job}`: it has held the lease for {age} s (epoch {epoch})",
+            hint="stop the query that this process runs for the job, then start again",
         )
     if lease.heartbeat_ms - now > lease.ttl_ms:
         _refuse_if_beating(store, lease, ahead=(lease.heartbeat_ms - now) // 1000)
         return
     left = (lease.heartbeat_ms + lease.ttl_ms - now) // 1000 + 1
     raise LeaseHeld(
-        f"expected no live driver of job `{job}`, found process {lease.holder.pid} on host"
-        f" `{lease.holder.host}`, which has held the lease for {age} s (epoch {epoch}) and was"
-        f" last heard of {max(0, now - lease.heartbeat_ms) // 1000} s ago",
+        f"another driver runs job `{job}`: process {lease.holder.pid} on host"
+        f" `{lease.holder.host}` has held the lease for {age} s (epoch {epoch}), and its last"
+        f" heartbeat was {max(0, now - lease.heartbeat_ms) // 1000} s ago",
         hint=f"stop that driver, or wait: without another heartbeat the lease is free in {left} s",
     )
 
@@ -164,9 +162,9 @@ def _refuse_if_beating(store: Store, lease: Lease, *, ahead: int) -> None:
             return
         if found.heartbeat_ms != lease.heartbeat_ms:
             raise LeaseHeld(
-                f"expected no live driver of job `{lease.job}`, found process {lease.holder.pid} on"
-                f" host `{lease.holder.host}`, which holds the lease (epoch {lease.epoch}) and was"
-                f" heard of just now. Its clock is {ahead} s ahead of the one here",
+                f"another driver runs job `{lease.job}`: process {lease.holder.pid} on host"
+                f" `{lease.holder.host}` holds the lease (epoch {lease.epoch}) and has just sent a"
+                f" heartbeat. Its clock is {ahead} s ahead of the clock here",
                 hint="stop that driver, then start again; and set the clocks of both hosts",
             )
 

@@ -301,8 +301,8 @@ class Running:
         if runner.query is not None:
             _stop_query(runner.query)
         runner.error = DriverFenced(
-            f"expected to hold the lease of job `{runner.job.name}` with epoch"
-            f" {runner.life.epoch}, found a higher one: another driver took over",
+            f"this driver (epoch {runner.life.epoch}) lost the lease of job `{runner.job.name}`:"
+            " another driver took over",
             hint="let this process end; the job runs elsewhere",
         )
 
