@@ -86,7 +86,7 @@ def test_files_of_a_batch_that_another_driver_listed(tree: Tree) -> None:
     tree.taken(1, "b")
     said = found(tree, last, 1)
     assert isinstance(said, BatchNotContinuous)
-    assert "the list of its files" in said.message
+    assert "the offsets or the files of batch 1" in said.message
 
 
 def test_a_batch_that_is_not_in_the_log(tree: Tree) -> None:
