@@ -18,9 +18,9 @@ from jgo.maven import Dependency, MavenContext
 
 from holdfast.run.session.jars import compute_sha256, find_cache
 
-LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "jars.lock"
+LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "session" / "jars.lock"
 HEADER = """\
-# Written by `make lock`; do not edit. One line a jar: set, coordinate, sha256.
+# Written by `make lock`; do not edit. One line per jar: set, coordinate, sha256.
 """
 
 
