@@ -14,8 +14,8 @@ EPOCH = 1_767_225_600
 FILES = 1000
 
 STARTED = """
-from holdfast.run import session
-session.build("bench", master="local[*]", given={}, on_s3=False, debug=False).stop()
+from holdfast.run.session import build
+build.open_session("bench", master="local[*]", given={}, on_s3=False, debug=False).stop()
 print("started")
 """
 

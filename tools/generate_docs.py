@@ -1,4 +1,4 @@
-"""Write the reference pages from the code, or with `--check` fail where they are stale."""
+"""Generate the reference pages from the code; with `--check`, fail if a page is stale."""
 
 import json
 import sys
@@ -17,8 +17,8 @@ RESULTS = Path("bench/results.json")
 _WHOLE = 100
 
 
-def error_page() -> str:
-    """Every error code."""
+def make_error_page() -> str:
+    """Return the page of all error codes."""
     lines = [
         "# Errors",
         "",
@@ -32,15 +32,15 @@ def error_page() -> str:
         "| code | exit | restarted automatically | meaning |",
         "|---|---|---|---|",
     ]
-    for kind in sorted(errors.list_kinds(), key=lambda one: one.code):
-        again = "yes" if kind.curable_by_restart else "no"
+    for kind in sorted(errors.list_kinds(), key=lambda kind: kind.code):
+        is_restarted = "yes" if kind.curable_by_restart else "no"
         meaning = (kind.__doc__ or "").splitlines()[0]
-        lines.append(f"| `{kind.code}` | {kind.exit_code} | {again} | {meaning} |")
+        lines.append(f"| `{kind.code}` | {kind.exit_code} | {is_restarted} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def settings_page() -> str:
-    """Every Spark and Delta setting that holdfast chooses."""
+def make_settings_page() -> str:
+    """Return the page of all Spark and Delta settings that holdfast chooses."""
     lines = [
         "# Settings that holdfast chooses",
         "",
@@ -58,15 +58,16 @@ def settings_page() -> str:
     )
     for when, group in groups:
         lines += [
-            f"| `{one.key}` | `{one.value}` | {when} | {one.why} | {one.gain} |" for one in group
+            f"| `{setting.key}` | `{setting.value}` | {when} | {setting.why} | {setting.gain} |"
+            for setting in group
         ]
     return "\n".join(lines) + "\n"
 
 
-def command_page() -> str:
-    """The help of every command."""
+def make_command_page() -> str:
+    """Return the page with the help of every command."""
     group = cli.holdfast
-    # As the program makes it: `-h` is one of the group's own settings, which Context does not ask.
+    # Like the program: `-h` is one of the group's settings, which Context does not read by itself.
     context = click.Context(group, info_name="holdfast", **group.context_settings)
     parts = ["# Commands", "", "```", group.get_help(context), "```"]
     for name in group.list_commands(context):
@@ -77,8 +78,8 @@ def command_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def finding_page() -> str:
-    """Every code of `holdfast diagnose` and `holdfast check`."""
+def make_finding_page() -> str:
+    """Return the page of all codes of `holdfast diagnose` and `holdfast check`."""
     lines = [
         "# Findings",
         "",
@@ -97,8 +98,8 @@ def _format_figure(value: float) -> str:
     return f"{value:,.0f}" if value >= _WHOLE else f"{value:.3g}"
 
 
-def benchmark_page() -> str:
-    """The figures of the last `make bench`, as `bench/results.json` has them."""
+def make_benchmark_page() -> str:
+    """Return the page of the last results of `make bench`, from `bench/results.json`."""
     measured = json.loads(RESULTS.read_text())
     lines = [
         "# Benchmarks",
@@ -123,25 +124,25 @@ def benchmark_page() -> str:
 
 
 PAGES = {
-    "benchmarks.md": benchmark_page,
-    "errors.md": error_page,
-    "settings.md": settings_page,
-    "commands.md": command_page,
-    "findings.md": finding_page,
+    "benchmarks.md": make_benchmark_page,
+    "errors.md": make_error_page,
+    "settings.md": make_settings_page,
+    "commands.md": make_command_page,
+    "findings.md": make_finding_page,
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or say which are stale."""
+    """Write the pages, or print which of them are stale and return 1."""
     stale = []
-    for name, page in PAGES.items():
-        path, text = FOLDER / name, page()
+    for name, make_page in PAGES.items():
+        path, text = FOLDER / name, make_page()
         if "--check" not in arguments:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
             stale.append(str(path))
     if stale:
-        print(f"stale: {', '.join(stale)}; write them with `make docs`", file=sys.stderr)
+        print(f"stale: {', '.join(stale)}; run `make docs`", file=sys.stderr)
     return 1 if stale else 0
 
 

@@ -1,9 +1,9 @@
-"""Write src/holdfast/run/session/jars.lock anew: resolve each set's roots, download, hash.
+"""Write src/holdfast/run/session/jars.lock: resolve the roots of each set, download and hash.
 
-What pyspark ships already is left out: Delta's closure drags in a second Hadoop client, Jackson and
-log4j, and two versions of one class on a class path are a failure that depends on the order. The
-names are compared with those of the installed pyspark, for every Spark line; the lists of pyspark
-4.0.1 and 4.2.0 were compared as well and leave out the same artifacts.
+Jars that pyspark ships are excluded. Delta's dependencies include a second Hadoop client, Jackson
+and log4j, and with two versions of a class on the class path, their order decides whether Spark
+fails. The names are compared with the jars of the installed pyspark, for every Spark line; pyspark
+4.0.1 and 4.2.0 were compared too, and exclude the same artifacts.
 """
 
 import re
@@ -18,15 +18,15 @@ from jgo.maven import Dependency, MavenContext
 
 from holdfast.run.session.jars import compute_sha256, find_cache
 
-LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "jars.lock"
+LOCK = Path(__file__).parent.parent / "src" / "holdfast" / "run" / "session" / "jars.lock"
 HEADER = """\
-# Written by `make lock`; do not edit. One line a jar: set, coordinate, sha256.
+# Written by `make lock`; do not edit. One line per jar: set, coordinate, sha256.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarSet:
-    """What is resolved for a set, and whether pyspark's jars are beside it on the class path."""
+    """The roots of a set of jars, and whether pyspark's jars are on the same class path."""
 
     name: str
     roots: tuple[str, ...]
@@ -34,20 +34,20 @@ class JarSet:
     beside_pyspark: bool = True
 
 
-def spark_line(line: str, spark: str, *, avro: bool = True) -> JarSet:
-    """Delta, Kafka and Avro for one Spark line."""
+def make_spark_set(line: str, spark: str, *, avro: bool = True) -> JarSet:
+    """Return the set of Delta, Kafka and Avro for a Spark line."""
     kafka = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}"
-    # Later releases of the token provider are not to be had, and 4.0.0 works with them. The
-    # connector comes first, so that Maven's rule takes the connector's version of kafka-clients.
+    # Later releases of the token provider are not available, and 4.0.0 works with every line. The
+    # connector comes first, so that Maven chooses the connector's version of kafka-clients.
     tokens = "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
     delta = f"io.delta:delta-spark_{line}_2.13:4.4.0"
     extra = (f"org.apache.spark:spark-avro_2.13:{spark}",) if avro else ()
     return JarSet(name=f"spark-{line}", roots=(kafka, tokens, delta, *extra))
 
 
-# Hadoop asks for the bundle of all AWS clients, 640 MB. These modules of it, 9 MB, are what the
-# classes of S3A refer to, with what those need; Netty and Apache HttpClient are pyspark's. KMS is
-# left out: encryption on the client's side needs a further library anyway.
+# Hadoop requires the bundle of all AWS clients, 640 MB. The classes of S3A need only these modules
+# and their dependencies, 9 MB; Netty and Apache HttpClient are in pyspark. KMS is excluded, because
+# client-side encryption needs another library anyway.
 SDK_MODULES = (
     *("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client"),
     *("annotations", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
@@ -58,11 +58,11 @@ SDK_MODULES = (
 )
 
 SETS = (
-    spark_line("4.0", "4.0.1"),
-    spark_line("4.1", "4.1.1"),
-    # spark-avro 4.2.0 is not to be had.
-    spark_line("4.2", "4.2.0", avro=False),
-    # Only what S3A needs: the closure of hadoop-cloud holds every other vendor's client as well.
+    make_spark_set("4.0", "4.0.1"),
+    make_spark_set("4.1", "4.1.1"),
+    # spark-avro 4.2.0 is not available.
+    make_spark_set("4.2", "4.2.0", avro=False),
+    # Only what S3A needs: hadoop-cloud also depends on the clients of all other vendors.
     JarSet(
         name="cloud-4.1",
         roots=(
@@ -76,7 +76,7 @@ SETS = (
         ),
         transitive=False,
     ),
-    # JDBC drivers for tests and measurements; users bring their own.
+    # JDBC drivers for tests and benchmarks; users install their own.
     JarSet(
         name="jdbc-drivers",
         roots=("org.postgresql:postgresql:42.7.8", "org.mariadb.jdbc:mariadb-java-client:3.5.6"),
@@ -87,9 +87,9 @@ SETS = (
         roots=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
         beside_pyspark=False,
     ),
-    # What Spark's own JDBC writer needs, to be compared with.
+    # For the benchmark against Spark's own JDBC writer.
     JarSet(name="jdbc-postgres", roots=("org.postgresql:postgresql:42.7.7",), transitive=False),
-    # A NameNode and a DataNode for tests: the servers and all they need, in a few jars.
+    # A NameNode and a DataNode for tests: the servers and their dependencies, in a few jars.
     JarSet(
         name="hdfs-server",
         roots=(
@@ -101,14 +101,14 @@ SETS = (
 )
 
 
-def shipped_by_pyspark() -> frozenset[str]:
-    """The artifact names of the jars inside the installed pyspark."""
+def list_pyspark_jars() -> frozenset[str]:
+    """Return the artifact names of the jars in the installed pyspark."""
     folder = Path(pyspark.__file__).parent / "jars"
     return frozenset(re.sub(r"-\d[\w.\-]*\.jar$", "", jar.name) for jar in folder.glob("*.jar"))
 
 
 def resolve(jar_set: JarSet, maven: MavenContext, shipped: frozenset[str]) -> Iterable[Dependency]:
-    """The jars of a set, in an order that does not change between runs."""
+    """Return the jars of a set, in an order that does not change between runs."""
     roots = [maven.create_dependency(root) for root in jar_set.roots]
     if not jar_set.transitive:
         return roots
@@ -117,14 +117,14 @@ def resolve(jar_set: JarSet, maven: MavenContext, shipped: frozenset[str]) -> It
     kept = [jar for jar in (*resolved, *transitive) if jar.artifactId not in beside]
     odd = [str(jar) for jar in kept if jar.classifier or jar.type != "jar"]
     if odd:
-        sys.exit(f"expected plain jars, found {', '.join(odd)}")
+        sys.exit(f"these artifacts are not plain jars: {', '.join(odd)}")
     return sorted(kept, key=str)
 
 
 def main() -> None:
-    """Replace the lock in one step, after everything was resolved."""
+    """Resolve every set, then replace the lock in one step."""
     maven = MavenContext(repo_cache=find_cache(), timeout=120)
-    shipped = shipped_by_pyspark()
+    shipped = list_pyspark_jars()
     lines = []
     for jar_set in SETS:
         jars = resolve(jar_set, maven, shipped)

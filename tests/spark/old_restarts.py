@@ -19,8 +19,8 @@ from tests.golden import golden
 from tests.spark.crash_states import STATES
 from tools.golden import old_record
 from tools.golden.old_queries import SCENARIOS, OldScenario, OldStage
-from tools.golden.old_sparks import OLD_SPARKS, Jvm, OldSpark, running
-from tools.golden.scenario import ROOT, json_files_in, version_of
+from tools.golden.old_sparks import OLD_SPARKS, Jvm, OldSpark, start_jvm
+from tools.golden.scenario import ROOT, json_files_in, parse_version
 
 from holdfast.model.restart import Restart, RunForecast
 from holdfast.model.spark_version import SparkVersion
@@ -63,7 +63,7 @@ def _compared(spark: OldSpark) -> Iterator[str]:
     scratch = ROOT / "scratch" / spark.version
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    with running(spark, scratch) as jvm:
+    with start_jvm(spark, scratch) as jvm:
         session = old_record.session(spark, jvm, scratch)
         for scenario in (one for one in SCENARIOS if one.name in _QUERIES):
             for name in STATES:
@@ -79,7 +79,7 @@ def _case(spark: OldSpark, jvm: Jvm, session: JavaObject, scenario: OldScenario,
         scenario.feed(replace(case, run=run))
     (folder / "input" / f"part-{_NEW[0]}.json").unlink(missing_ok=True)
     STATES[name](copy)
-    told = diagnosed(copy / "ck", spark=SparkVersion(*version_of(spark.version))).restart
+    told = diagnosed(copy / "ck", spark=SparkVersion(*parse_version(spark.version))).restart
     json_files_in(folder / "input", _NEW)
     failure, first = _started(jvm, scenario, case)
     shutil.rmtree(copy, ignore_errors=True)  # a task that was stopped may still be writing
@@ -90,7 +90,7 @@ def _case(spark: OldSpark, jvm: Jvm, session: JavaObject, scenario: OldScenario,
 def _started(jvm: Jvm, scenario: OldScenario, case: Case) -> tuple[str, int | None]:
     """How a start fails, and the first batch that it ran."""
     try:
-        query = old_record.started(jvm, scenario, case)
+        query = old_record.start_query(jvm, scenario, case)
     except Py4JJavaError as error:
         return _said(error.java_exception), None
     try:

@@ -1,4 +1,4 @@
-"""Scenarios for formats that a setting or another way of running asks for."""
+"""Scenarios for formats that depend on a setting or on the way a query runs."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ def _union(stage: Stage) -> DataStreamWriter:
 
 
 def _named(reader: DataStreamReader, name: str) -> DataStreamReader:
-    # Spark 4.2 has `name`, the Spark that types are checked with has not.
+    # Spark 4.2 has `name`, but the Spark that types are checked with does not.
     named: DataStreamReader = getattr(reader, "name")(name)  # noqa: B009
     return named
 
@@ -66,13 +66,13 @@ def _named_union(stage: Stage) -> DataStreamWriter:
 
 def _named_sink(stage: Stage) -> DataStreamWriter:
     writer = noop(stage.files())
-    # Only the JVM's writer has a name for the sink so far.
+    # So far, only the JVM's writer can name a sink.
     writer._jwrite = writer._jwrite.name("archive" if stage.run == 0 else "lake")  # noqa: SLF001
     return writer
 
 
 def _slow_aggregate(stage: Stage) -> DataStreamWriter:
-    """Every batch lasts longer than the pause between two rounds of state maintenance."""
+    """Make every batch last longer than the pause between two rounds of state maintenance."""
 
     def write(rows: DataFrame, _batch: int) -> None:
         rows.write.format("noop").mode("overwrite").save()
@@ -83,11 +83,11 @@ def _slow_aggregate(stage: Stage) -> DataStreamWriter:
 
 
 def _repartitioned(partitions: int) -> Callable[[Stage], None]:
-    """Input as ever, and before the second run the state is brought to so many partitions."""
+    """Return a feeder that also repartitions the state before the second run."""
 
     def feed(stage: Stage) -> None:
         if stage.run == 1:
-            # Spark 4.2 has it, under a name that is not public yet.
+            # Spark 4.2 has this manager, under a name that is not public yet.
             manager = getattr(stage.spark, "_streamingCheckpointManager")  # noqa: B009
             manager.repartition(str(stage.checkpoint), partitions)
         TWO_AND_TWO(stage)

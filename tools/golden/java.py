@@ -1,4 +1,4 @@
-"""The little Java that the scenarios need: compiled for each Spark, with `javac` of a JDK."""
+"""The Java classes that the scenarios need, compiled for each Spark with the `javac` of a JDK."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ _SOURCES = Path(__file__).parent / "java" / "holdfast" / "golden"
 _QUIET = ("-nowarn", "-Xlint:-options")
 
 
-def compiled(folder: Path, names: Iterable[str], class_path: Iterable[Path]) -> Path:
-    """A jar of classes of `tools/golden/java`, in a folder, for the Spark on a class path."""
+def compile_classes(folder: Path, names: Iterable[str], class_path: Iterable[Path]) -> Path:
+    """Compile classes of `tools/golden/java` for the Spark on a class path, and return the jar."""
     classes = folder / "classes"
     places = os.pathsep.join(str(path) for path in class_path)
     sources = [str(_SOURCES / f"{name}.java") for name in names]

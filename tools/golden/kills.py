@@ -1,7 +1,7 @@
-"""Scenarios whose last run is ended by SIGKILL, at a point that the batch itself reaches.
+"""Scenarios whose last run ends by SIGKILL, at a point that the batch itself reaches.
 
-The batch's function says that it is there by writing `reached`, and then waits for the end. Its
-batch is in the offset log by then, and not in the commit log.
+The function of the batch writes the file `reached` and then waits to be killed. At that point the
+batch is in the offset log, and not in the commit log.
 """
 
 import time
@@ -27,16 +27,16 @@ class Point:
 
 
 def _nothing(_rows: DataFrame) -> None:
-    """The kill comes before anything of the batch is computed."""
+    """Compute nothing: the kill comes before any row of the batch is computed."""
 
 
 def _all(rows: DataFrame) -> None:
-    """The kill comes after everything was computed: the state is one version ahead."""
+    """Compute every row: the kill comes when the state is one version ahead."""
     rows.write.format("noop").mode("overwrite").save()
 
 
 def _one_partition(rows: DataFrame) -> None:
-    """The kill comes when the first of the partitions has written its state."""
+    """Compute one partition: the kill comes when only the first partition has written its state."""
     context = rows.sparkSession.sparkContext
     context.runJob(rows.rdd, list, [0])
 

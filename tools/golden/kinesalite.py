@@ -1,7 +1,7 @@
 """A server that speaks Kinesis, on the loopback interface: kinesalite, installed with npm.
 
-AWS has none that could be had here. What is looked at is what the connector writes, and that is the
-same whoever answers it.
+AWS has no such server for download. The scenarios examine only what the connector writes, which
+does not depend on the server.
 """
 
 import socket
@@ -18,8 +18,8 @@ _WITHIN_S = 30
 
 
 @contextmanager
-def running() -> Iterator[str]:
-    """The address of a server without streams; ended with the block."""
+def serve() -> Iterator[str]:
+    """Start a server without streams, yield its address, and stop it at the end of the block."""
     folder = REPOSITORY / ".golden" / "kinesalite"
     if not (folder / "node_modules" / "kinesalite").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,4 +51,4 @@ def _wait_for(port: int) -> None:
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError(f"expected kinesalite to answer within {_WITHIN_S} s, found it silent")
+    raise RuntimeError(f"kinesalite did not answer within {_WITHIN_S} s")

@@ -1,6 +1,6 @@
-"""What the Sparks of `old_sparks` run: those of today's scenarios that they can, by the same names.
+"""The scenarios of the Spark releases in `old_sparks`, with the same names as in newer releases.
 
-Queries are asked of the JVM itself, mostly in SQL: the Python of those Sparks does not load here.
+Queries are sent to the JVM, mostly in SQL: the Python packages of those releases do not load here.
 """
 
 import time
@@ -30,7 +30,7 @@ _SESSIONS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldStage:
-    """Where one run of a scenario happens: a session of a JVM, and folders."""
+    """The place of one run of a scenario: a session of a JVM, and folders."""
 
     jvm: Jvm
     session: JavaObject
@@ -41,38 +41,38 @@ class OldStage:
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint location, the same for each run."""
+        """Return the checkpoint location, which is the same for each run."""
         return self.folder / "checkpoint"
 
     @property
     def reached(self) -> Path:
-        """Appears when a run has reached the point where it is to be killed."""
+        """Return the file that appears when a run has reached the point of its kill."""
         return self.folder / "reached"
 
     def topic(self, name: str) -> str:
-        """A topic of this scenario alone."""
+        """Return the name of a topic that only this scenario uses."""
         return f"{self.folder.name}-{name}"
 
     def stream(self, kind: str, **options: str) -> JavaObject:
-        """A stream of a source."""
+        """Return a stream of a source."""
         reader = self.session.readStream().format(kind)
         for key, value in options.items():
             reader = reader.option(key.replace("__", "."), value)
         return reader.load()
 
     def files(self, name: str = "input") -> JavaObject:
-        """A stream of the JSON files in an input folder, one a batch."""
+        """Return a stream of the JSON files in an input folder, one per batch."""
         schema = self.jvm.of.org.apache.spark.sql.types.StructType()
         schema = schema.add("k", "string").add("v", "long").add("t", "timestamp")
         reader = self.session.readStream().schema(schema).option("maxFilesPerTrigger", "1")
         return reader.json(str(self.folder / name))
 
     def watermarked(self, name: str = "input") -> JavaObject:
-        """The events of an input folder, late by five minutes at most."""
+        """Return the events of an input folder, with a watermark of five minutes."""
         return self.files(name).withWatermark("t", "5 minutes")
 
     def sql(self, query: str, **views: JavaObject) -> JavaObject:
-        """A query over streams, by the names given."""
+        """Return a SQL query over streams, by the names of the arguments."""
         for name, rows in views.items():
             rows.createOrReplaceTempView(name)
         return self.session.sql(query)
@@ -133,11 +133,11 @@ def _some(stage: OldStage, name: str, counts: tuple[int, int]) -> None:
 
 
 def _no_input(_stage: OldStage) -> None:
-    """For sources that make their own rows."""
+    """Feed nothing, for sources that make their own rows."""
 
 
 def _feed_kafka(stage: OldStage) -> None:
-    """Rows for a run that reads Kafka; the second topic has none before the restart."""
+    """Write rows for a run that reads Kafka; the second topic has none before the restart."""
     of = stage.jvm.of
     settings = of.java.util.Properties()
     settings.setProperty("bootstrap.servers", stage.kafka)
@@ -154,9 +154,9 @@ def _feed_kafka(stage: OldStage) -> None:
 
 
 def _feed_kinesis(stage: OldStage) -> None:
-    """Two shards, and rows for a run."""
+    """Create a stream of two shards before the first run, and write rows for a run."""
     of = stage.jvm.of
-    # The connector brings Amazon's client, and the server does not know Amazon's own encoding.
+    # The connector contains Amazon's client, but the server does not know Amazon's own encoding.
     inside = "org.apache.spark.sql.kinesis.shaded.amazonaws"
     of.java.lang.System.setProperty(f"{inside}.sdk.disableCbor", "true")
     amazon = of.org.apache.spark.sql.kinesis.shaded.amazonaws
@@ -223,7 +223,7 @@ def _windowed(stage: OldStage) -> JavaObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldScenario:
-    """A query, how it is fed, written and run, and the first version that has what it shows."""
+    """A query, how it is fed, written and run, and the first Spark version that supports it."""
 
     name: str
     about: str
@@ -232,7 +232,7 @@ class OldScenario:
     feed: Callable[[OldStage], None] = _two_each
     conf: Mapping[str, str] = field(default_factory=dict)
     mode: str = "append"
-    # None: read all there is, and stop.
+    # None: read all available data, and stop.
     pace: Paced | Continuous | None = None
     since: Version = (2, 1)
     topics: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Run the scenarios of an old Spark, and write down what that Spark says of each."""
+"""Run the scenarios of an old Spark, and record what that Spark reports."""
 
 import json
 import os
@@ -14,22 +14,22 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from tools.golden import words
 from tools.golden.old_queries import OldScenario, OldStage
-from tools.golden.old_sparks import Jvm, OldSpark, running
+from tools.golden.old_sparks import Jvm, OldSpark, start_jvm
 from tools.golden.rendering import render
-from tools.golden.scenario import ROOT, Continuous, Paced, version_of
+from tools.golden.scenario import ROOT, Continuous, Paced, parse_version
 
 _WITHIN_S = 120
-# From here on Delta refuses a session without its extension and catalog.
+# Since this version, Delta refuses a session without its extension and catalog.
 _DELTA_INSISTS = (3, 3)
 Json = dict[str, object]
 
 
 def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kinesis: str) -> None:
-    """All in one JVM; those that are to be killed come last, and end with it."""
+    """Record all scenarios in one JVM; those that will be killed come last and end with it."""
     scratch = ROOT / "scratch" / spark.version
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    with running(spark, scratch) as jvm:
+    with start_jvm(spark, scratch) as jvm:
         recorder = _Recorder(
             spark=spark,
             jvm=jvm,
@@ -37,7 +37,7 @@ def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kin
             kafka=kafka,
             kinesis=kinesis,
         )
-        for scenario in sorted(scenarios, key=lambda one: one.killed):
+        for scenario in sorted(scenarios, key=lambda scenario: scenario.killed):
             begun = time.monotonic()
             try:
                 recorder.record(scenario)
@@ -49,7 +49,7 @@ def record(spark: OldSpark, scenarios: Sequence[OldScenario], *, kafka: str, kin
 
 
 def session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
-    """A session of a Spark, with settings that make no difference to a checkpoint."""
+    """Return a session, with settings that do not affect a checkpoint."""
     builder = jvm.of.org.apache.spark.sql.SparkSession.builder().master("local[4]")
     conf = {
         "spark.app.name": "golden",
@@ -64,7 +64,7 @@ def session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
         "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
-    if version_of(spark.version) >= _DELTA_INSISTS:
+    if parse_version(spark.version) >= _DELTA_INSISTS:
         conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     for key, value in conf.items():
@@ -76,7 +76,7 @@ def session(spark: OldSpark, jvm: Jvm, scratch: Path) -> JavaObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Doomed:
-    """A run that has reached the point where it is to be killed."""
+    """A run that has reached the point at which it will be killed."""
 
     stage: OldStage
     query: JavaObject
@@ -85,7 +85,7 @@ class _Doomed:
 
 
 class _Recorder:
-    """Runs scenarios one after another, and holds the runs that are to be killed."""
+    """A recorder that runs scenarios in turn, and keeps the runs that will be killed."""
 
     def __init__(
         self, *, spark: OldSpark, jvm: Jvm, session: JavaObject, kafka: str, kinesis: str
@@ -98,7 +98,7 @@ class _Recorder:
         self._doomed: list[_Doomed] = []
 
     def record(self, scenario: OldScenario) -> None:
-        """Run a scenario twice, and keep its checkpoint, unless it is to be killed."""
+        """Run a scenario twice; keep its checkpoint unless the scenario will be killed."""
         folder = ROOT / self._spark.version / scenario.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -115,7 +115,7 @@ class _Recorder:
                     kinesis=self._kinesis,
                 )
                 scenario.feed(stage)
-                query = started(self._jvm, scenario, stage)
+                query = start_query(self._jvm, scenario, stage)
                 expected |= {"query_id": query.id().toString(), "query_name": query.name()}
                 if scenario.killed and number:
                     _wait_for(stage.reached.exists, query)
@@ -125,16 +125,16 @@ class _Recorder:
                     return
                 _finish(scenario, query)
                 runs.append(_run_of(query, "stopped"))
-        expected |= words.said_of(runs)
+        expected |= words.summarize_runs(runs)
         shutil.copytree(folder / "checkpoint", folder / "kept" / "checkpoint")
         _write(folder, expected)
 
     def kill(self) -> None:
-        """End the JVM; what each query said so far is written down before."""
+        """Record the reports of each query so far, then kill the JVM."""
         for doomed in self._doomed:
             run = _run_of(doomed.query, "killed")
             run["planned_not_committed"] = int(doomed.stage.reached.read_text("utf-8"))
-            said = words.said_of([*doomed.runs, run])
+            said = words.summarize_runs([*doomed.runs, run])
             _write(doomed.stage.folder, {**doomed.expected, **said})
         os.kill(self._jvm.pid, signal.SIGKILL)
         for doomed in self._doomed:
@@ -149,7 +149,7 @@ class _Recorder:
             "location": str(folder / "checkpoint"),
             "output_mode": scenario.mode,
             "trigger": pace,
-            "conf": words.conf_of(self._session.conf().get, scenario.conf),
+            "conf": words.read_conf(self._session.conf().get, scenario.conf),
         }
 
     @contextmanager
@@ -163,8 +163,8 @@ class _Recorder:
                 self._session.conf().unset(key)
 
 
-def started(jvm: Jvm, scenario: OldScenario, stage: OldStage) -> JavaObject:
-    """The query of a scenario, running."""
+def start_query(jvm: Jvm, scenario: OldScenario, stage: OldStage) -> JavaObject:
+    """Start the query of a scenario."""
     writer = scenario.query(stage).writeStream().queryName(scenario.name.replace("-", "_"))
     writer = scenario.write(stage, writer.outputMode(scenario.mode))
     triggers = jvm.of.org.apache.spark.sql.streaming.Trigger
@@ -198,12 +198,12 @@ def _wait_for(reached: Callable[[], bool], query: JavaObject) -> None:
         if failure.isDefined():
             raise RuntimeError(failure.get().getMessage())
         if time.monotonic() > limit:
-            raise RuntimeError(f"expected progress within {_WITHIN_S} s, found none")
+            raise RuntimeError(f"the query made no progress within {_WITHIN_S} s")
         time.sleep(0.1)
 
 
 def _progress_of(query: JavaObject) -> list[Json]:
-    # Spark 2.1 knows the number of the batch, but does not print it.
+    # Spark 2.1 knows the batch id, but does not print it.
     return [
         {"batchId": progress.batchId(), **json.loads(progress.json())}
         for progress in query.recentProgress()

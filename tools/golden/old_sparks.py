@@ -1,8 +1,8 @@
-"""The Sparks from 2.1 on whose Python is too old for ours: their jars, and a JVM to drive them by.
+"""The Spark releases from 2.1 to 3.4, which need an older Python: their jars, and a JVM for them.
 
-They run on Java 8, which all of them support: `JAVA_8_HOME` names one. Those of 3.x come from the
-package registry, as the newer ones do; those of 2.x cannot be installed from there any more, and
-come from Maven Central, where each is whole.
+They run on Java 8, which all of them support; set `JAVA_8_HOME` to one. Releases of 3.x come from
+the package registry, like newer ones. Releases of 2.x can no longer be installed from there, and
+come complete from Maven Central.
 """
 
 import os
@@ -17,8 +17,7 @@ from tools.golden import java, sparks
 
 from holdfast.run.session import jars
 
-# A broker of today talks to clients from 2.1 on only. Which client it is that reads the rows is no
-# part of what a checkpoint holds.
+# A current broker accepts only clients from 2.1 on. A checkpoint does not depend on the client.
 _CLIENT = "org.apache.kafka:kafka-clients:2.8.2"
 _POOL = "org.apache.commons:commons-pool2:2.11.1"
 _KINESIS = "com.qubole.spark:spark-sql-kinesis_2.12:1.2.0_spark-3.0"
@@ -28,7 +27,7 @@ _KINESIS = "com.qubole.spark:spark-sql-kinesis_2.12:1.2.0_spark-3.0"
 class OldSpark:
     """A release, and its connectors as Maven coordinates.
 
-    A connector is taken in the newest release of its line that can be had.
+    Each connector is the newest available release of its line.
     """
 
     version: str
@@ -36,24 +35,24 @@ class OldSpark:
 
     @property
     def delta(self) -> bool:
-        """Whether there is a Delta for it."""
+        """Return whether Delta is available for this release."""
         return any(jar.startswith("io.delta:") for jar in self.jars)
 
     @property
     def kinesis(self) -> bool:
-        """Whether there is a connector of Kinesis for it."""
+        """Return whether a Kinesis connector is available for this release."""
         return _KINESIS in self.jars
 
 
 def _whole(version: str, *more: str) -> OldSpark:
-    """All of a Spark; the client first, because of two versions Maven takes the first."""
+    """Return a complete Spark; the client is first, because Maven uses the first version."""
     spark = f"org.apache.spark:spark-sql_2.11:{version}"
     kafka = f"org.apache.spark:spark-sql-kafka-0-10_2.11:{version}"
     return OldSpark(version=version, jars=(_CLIENT, spark, kafka, *more))
 
 
 def _beside(version: str, *more: str, kafka: str = "") -> OldSpark:
-    """What a Spark of the package registry lacks."""
+    """Return a Spark from the package registry, with the jars that it lacks."""
     connectors = (
         f"org.apache.spark:{name}-kafka-0-10_2.12:{kafka or version}"
         for name in ("spark-sql", "spark-token-provider")
@@ -78,42 +77,44 @@ OLD_SPARKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jvm:
-    """A JVM with a Spark in it, and what it takes to end it the hard way."""
+    """A JVM with a Spark in it, and its process id for a kill."""
 
     gateway: JavaGateway
     pid: int
 
     @property
     def of(self) -> JavaObject:
-        """Its classes, by their names: no types are known of them."""
+        """Return the classes of the JVM, by name and without types."""
         return self.gateway.jvm
 
     def array(self, *texts: str) -> JavaObject:
-        """A Java array of strings."""
-        made = self.gateway.new_array(self.of.java.lang.String, len(texts))
-        for place, text in enumerate(texts):
-            made[place] = text
-        return made
+        """Return a Java array of strings."""
+        array = self.gateway.new_array(self.of.java.lang.String, len(texts))
+        for index, text in enumerate(texts):
+            array[index] = text
+        return array
 
 
-def java_8() -> Path:
-    """The `java` that runs them."""
+def find_java_8() -> Path:
+    """Return the `java` of `JAVA_8_HOME`; end the program if there is none."""
     home = os.environ.get("JAVA_8_HOME", "")
-    found = next((one for one in Path(home).glob("**/bin/java")), None) if home else None
-    if found is None:
-        raise SystemExit("expected a Java 8 at `JAVA_8_HOME` for Spark 2.1 to 3.4, found none")
-    return found
+    java_8 = next(iter(Path(home).glob("**/bin/java")), None) if home else None
+    if java_8 is None:
+        raise SystemExit(
+            "`JAVA_8_HOME` contains no `bin/java`: set it to a Java 8, for Spark 2.1 to 3.4"
+        )
+    return java_8
 
 
 @contextmanager
-def running(spark: OldSpark, folder: Path) -> Iterator[Jvm]:
-    """A JVM with this Spark on its class path; ended with the block."""
-    places = _class_path(spark, folder)
+def start_jvm(spark: OldSpark, folder: Path) -> Iterator[Jvm]:
+    """Start a JVM with this Spark on its class path, and kill it at the end of the block."""
+    paths = _make_class_path(spark, folder)
     with (folder / "jvm.log").open("w", encoding="utf-8") as log:
         port, token, process = launch_gateway(
-            classpath=os.pathsep.join(str(place) for place in places),
+            classpath=os.pathsep.join(str(path) for path in paths),
             javaopts=["-Xmx1g", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={folder}"],
-            java_path=str(java_8()),
+            java_path=str(find_java_8()),
             die_on_exit=True,
             redirect_stdout=log,
             redirect_stderr=log,
@@ -125,7 +126,7 @@ def running(spark: OldSpark, folder: Path) -> Iterator[Jvm]:
                 gateway_parameters=GatewayParameters(
                     port=port,
                     auth_token=token,
-                    # Otherwise Python goes on to free objects of a JVM that is no more.
+                    # Otherwise Python keeps freeing objects of a JVM that has ended.
                     enable_memory_management=False,
                 )
             )
@@ -135,14 +136,14 @@ def running(spark: OldSpark, folder: Path) -> Iterator[Jvm]:
             process.wait()
 
 
-def _class_path(spark: OldSpark, folder: Path) -> list[Path]:
+def _make_class_path(spark: OldSpark, folder: Path) -> list[Path]:
     if spark.version.startswith("2."):
         maven = MavenContext(repo_cache=jars.find_cache(), timeout=120)
         roots = [maven.create_dependency(root) for root in spark.jars]
         direct, transitive = maven.resolver.resolve(roots)
-        found = [one.artifact.resolve() for one in (*direct, *transitive)]
+        paths = [dependency.artifact.resolve() for dependency in (*direct, *transitive)]
     else:
-        found = [*sparks.jars_in(sparks.installed(spark.version)), *sparks.downloaded(spark.jars)]
-    # Spark 2.1 has no state of the user's own yet.
+        paths = [*sparks.list_jars(sparks.install(spark.version)), *sparks.download(spark.jars)]
+    # Spark 2.1 has no user-defined state yet.
     groups = () if spark.version.startswith("2.1.") else ("Groups",)
-    return [java.compiled(folder, ("Nothing", "Stuck", *groups), found), *found]
+    return [java.compile_classes(folder, ("Nothing", "Stuck", *groups), paths), *paths]

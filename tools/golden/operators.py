@@ -39,17 +39,17 @@ JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 
 def noop(frame: DataFrame) -> DataStreamWriter:
-    """The sink that takes everything and keeps nothing."""
+    """Write a frame to a sink that keeps nothing."""
     return frame.writeStream.format("noop")
 
 
 def watermarked(stage: Stage, name: str = "input") -> DataFrame:
-    """The events of an input folder, late by five minutes at most."""
+    """Return the events of an input folder, with a watermark of five minutes."""
     return stage.files(name).withWatermark("t", "5 minutes")
 
 
 def aggregate(stage: Stage) -> DataStreamWriter:
-    """Sums by window and key."""
+    """Return sums by window and key."""
     by = watermarked(stage).groupBy(f.window("t", "10 minutes"), "k")
     return noop(by.agg(f.sum("v").alias("total"), f.count("*").alias("n")))
 
@@ -111,8 +111,8 @@ def _apply_in_pandas(stage: Stage) -> DataStreamWriter:
 
 
 def _groups(method: str, rows: DataFrame) -> DataStreamWriter:
-    """A stream through one of the operators in `java/holdfast/golden/Groups.java`."""
-    # pyspark has no other way to classes of Java.
+    """Pass a stream through an operator in `java/holdfast/golden/Groups.java`."""
+    # pyspark has no other way to call Java classes.
     jvm = cast("JVMView", rows.sparkSession.sparkContext._jvm)  # noqa: SLF001
     grouped = getattr(jvm.holdfast.golden.Groups, method)(rows._jdf)  # noqa: SLF001
     return noop(DataFrame(grouped, rows.sparkSession))
@@ -127,8 +127,8 @@ def _flat_map_groups(stage: Stage) -> DataStreamWriter:
 
 
 def tws_in_pandas(stage: Stage) -> DataStreamWriter:
-    """Several state variables and timers, through pandas."""
-    # Late: the module needs Spark 4.
+    """Use several state variables and timers, through pandas."""
+    # Imported here, because the module needs Spark 4.
     from tools.golden.processors import PandasCounter
 
     return noop(
@@ -170,7 +170,7 @@ def _chained(stage: Stage) -> DataStreamWriter:
 
 
 def _on(providers: tuple[str, ...], scenario: Scenario) -> tuple[Scenario, ...]:
-    """The scenario once for each of the providers named."""
+    """Return the scenario once per provider."""
     return tuple(
         replace(
             scenario,
@@ -257,7 +257,7 @@ SCENARIOS = (
         ),
     ),
     *_on(_BOTH, _INNER),
-    # Spark 4.1 and later plan it no more: a `MatchError` on the format's number.
+    # Spark 4.1 and later no longer plan it: they fail with a `MatchError` on the format's number.
     *_on(("hdfs",), replace(_inner(1, since=(3, 5)), until=(4, 0))),
     *_on(("changelog",), _inner(3, since=(4, 1))),
     *_on(("changelog",), _inner(4, since=(4, 2))),
@@ -319,7 +319,7 @@ SCENARIOS = (
             query=_tws_ttl,
             feed=json_files(1, 1),
             mode="update",
-            # In this mode a query never runs out of batches.
+            # In this mode a query never stops by itself.
             pace=Paced(),
             since=(4, 0),
         ),

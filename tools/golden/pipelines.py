@@ -1,11 +1,11 @@
 """Declarative pipelines (Spark 4.1 and later): a table that `spark-pipelines` updates twice.
 
-The command runs in a process of its own and has no API to ask while it runs; what Spark said is
-taken from the event log that it wrote.
+The command runs in its own process and has no API, so the progress is read from the event log that
+it writes.
 
     <storage>/_checkpoints/<catalog>/<schema>/<table>/<flow>/<n>/
 
-is a checkpoint location; a full refresh begins the next n.
+is a checkpoint location; a full refresh starts the next n.
 """
 
 import json
@@ -41,7 +41,7 @@ _UPDATES = 2
 
 
 def record(python: Path, version: str) -> None:
-    """Run the pipeline, and keep its checkpoint and Spark's words as any scenario does."""
+    """Run the pipeline, and keep its checkpoint and Spark's reports like any scenario."""
     folder = ROOT / version / NAME
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "transformations").mkdir(parents=True)
@@ -72,7 +72,7 @@ def _update(python: Path, folder: Path) -> None:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        # The second update has to find the table of the first.
+        # The second update must find the table of the first.
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
@@ -82,7 +82,7 @@ def _update(python: Path, folder: Path) -> None:
             f"-Dderby.system.home={scratch} -Djava.io.tmpdir={scratch}"
         ),
     }
-    # A file, because the command starts a second JVM which does not get what is on its own line.
+    # A file, because the command starts a second JVM, which does not get options of the first.
     defaults = folder / "conf" / "spark-defaults.conf"
     defaults.parent.mkdir(exist_ok=True)
     defaults.write_text("".join(f"{key} {value}\n" for key, value in conf.items()), "utf-8")
@@ -99,7 +99,7 @@ def _update(python: Path, folder: Path) -> None:
 
 def _expected(folder: Path, checkpoint: Path, version: str) -> Mapping[str, object]:
     runs = [list(_reported(log)) for log in sorted((folder / "events").iterdir()) if log.is_file()]
-    reported = [said for run in runs for said in run]
+    reported = [progress for run in runs for progress in run]
     return {
         "scenario": NAME,
         "about": "a declarative pipeline's streaming table, updated twice",
@@ -110,7 +110,7 @@ def _expected(folder: Path, checkpoint: Path, version: str) -> Mapping[str, obje
         "output_mode": "append",
         "trigger": "AvailableNow",
         "conf": {},
-        "committed": sorted({said["batchId"] for said in reported}, key=str),
+        "committed": sorted({progress["batchId"] for progress in reported}, key=str),
         "runs": [{"run_id": run[0]["runId"], "ended": "stopped", "progress": run} for run in runs],
     }
 

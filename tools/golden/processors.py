@@ -1,6 +1,6 @@
-"""Stateful processors for transformWithState; imported by Spark's workers too, and by Spark 4 only.
+"""Stateful processors for transformWithState; also imported by Spark's workers, only with Spark 4.
 
-The state variables are one of each kind, so that the state has a column family of each kind.
+There is one state variable of each kind, so that the state has a column family of each kind.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _HOUR_MS = 3_600_000
 
 
 class _Variables:
-    """What both processors remember of a key."""
+    """The state variables of a key in both processors."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls this once per task."""

@@ -1,4 +1,4 @@
-"""Two Python data sources that count; imported by Spark's workers too, and by Spark 4 only."""
+"""Two Python data sources that count; also imported by Spark's workers, only with Spark 4."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class _Range(InputPartition):
 
 
 class _CounterReader(DataSourceStreamReader):
-    """One row a second: Spark does not tell this reader where a restart begins."""
+    """One row per second, because Spark does not pass the start of a restart to this reader."""
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         return {"counted": 0, "shard": {"left": 0, "right": 1}}
@@ -34,8 +34,8 @@ class _CounterReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
         first, last = start["counted"], end["counted"]
         if not isinstance(first, int) or not isinstance(last, int):
-            raise TypeError(f"expected numbers, found {start} and {end}")
-        # The first batch would be the rows of years.
+            raise TypeError(f"`counted` is not a number in {start} or {end}")
+        # Without a limit, the first batch would have the rows of years.
         return [_Range(max(first, last - _ROWS), last)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
@@ -59,7 +59,7 @@ class _SimpleCounterReader(SimpleDataSourceStreamReader):
 
 
 class CounterSource(DataSource):
-    """A source whose offsets nest."""
+    """A source with nested offsets."""
 
     @classmethod
     def name(cls) -> str:
@@ -76,7 +76,7 @@ class CounterSource(DataSource):
 
 
 class SimpleCounterSource(DataSource):
-    """A source that reads on the driver."""
+    """A source that reads its rows on the driver."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""The table of `tests/checkpoints/README.md`, from what is in the folder."""
+"""The folders in `tests/checkpoints` -> the table in its README."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ _BEGIN = "<!-- written by make golden -->"
 
 
 def write(checkpoints: Path) -> None:
-    """Replace everything after the mark by the table of what there is."""
+    """Replace everything after the mark by the table of recorded scenarios."""
     path = checkpoints / "README.md"
     if not path.exists():
         return
@@ -15,7 +15,7 @@ def write(checkpoints: Path) -> None:
 
 
 def table(checkpoints: Path) -> str:
-    """A row per scenario, a column per version: the number of files and kilobytes."""
+    """Return a table of file counts and kilobytes: a row per scenario, a column per version."""
     versions = sorted(folder.name for folder in checkpoints.iterdir() if folder.is_dir())
     scenarios = sorted({folder.parent.name for folder in checkpoints.glob("*/*/checkpoint")})
     head = f"| scenario | {' | '.join(versions)} |\n|---|{'---|' * len(versions)}\n"

@@ -1,9 +1,9 @@
-"""Run scenarios with the pyspark of this interpreter, and write down what Spark says of each.
+"""Run scenarios with the pyspark of this interpreter, and record what Spark reports.
 
     python -m tools.golden.record [--kafka HOST:PORT] [--jars A,B] [--delta] PART SCENARIO...
 
-`expected.json`, beside each checkpoint, has only Spark's own words: what its API answered while the
-queries ran, and for the state what its state data sources read from the finished checkpoint.
+`expected.json`, beside each checkpoint, contains only Spark's own reports: the answers of its API
+while the queries ran, and the state that its state data sources read from the finished checkpoint.
 """
 
 import argparse
@@ -46,7 +46,7 @@ Json = dict[str, object]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Record scenarios of a part; the exit code is the number of those that failed."""
+    """Record scenarios of a part, and return the number of those that failed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("part", type=Part, choices=list(Part))
     parser.add_argument("--kafka", default="")
@@ -102,7 +102,7 @@ def _session(part: Part, jars: str, *, delta: bool) -> SparkSession:
     if jars:
         conf["spark.jars"] = jars
     if delta:
-        # Fifty tasks for a log of five lines otherwise.
+        # The default is fifty tasks for a log of five lines.
         conf["spark.databricks.delta.snapshotPartitions"] = "1"
         conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -116,7 +116,7 @@ def _session(part: Part, jars: str, *, delta: bool) -> SparkSession:
 
 
 class Doomed(NamedTuple):
-    """A run that has reached the point where it is to be killed."""
+    """A run that has reached the point at which it will be killed."""
 
     scenario: Scenario
     stage: Stage
@@ -126,7 +126,7 @@ class Doomed(NamedTuple):
 
 
 class Recorder:
-    """Runs scenarios one after another, and holds the runs that are to be killed."""
+    """A recorder that runs scenarios in turn, and keeps the runs that will be killed."""
 
     def __init__(self, *, spark: SparkSession, kafka: str) -> None:
         self._spark = spark
@@ -134,13 +134,13 @@ class Recorder:
         self._doomed: list[Doomed] = []
 
     def record(self, scenario: Scenario) -> None:
-        """Run a scenario, and keep its checkpoint and Spark's words, unless it is to be killed."""
+        """Run a scenario; keep its checkpoint and reports unless the scenario will be killed."""
         folder = ROOT / pyspark.__version__ / scenario.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         runs: list[Json] = []
         with _set(self._spark, scenario.conf):
-            expected = _expected(scenario, words.conf_of(self._spark.conf.get, scenario.conf))
+            expected = _expected(scenario, words.read_conf(self._spark.conf.get, scenario.conf))
             for number in range(scenario.runs):
                 stage = Stage(spark=self._spark, folder=folder, run=number, kafka=self._kafka)
                 scenario.feed(stage)
@@ -154,10 +154,10 @@ class Recorder:
                 error = _finish(scenario, query)
                 if error and not (scenario.refused and last):
                     raise RuntimeError(f"run {number}: {error}")
-                runs.append(words.run_of(query, error))
+                runs.append(words.describe_run(query, error))
             # First the copy: reading the state is no part of what wrote the checkpoint.
             shutil.copytree(folder / "checkpoint", folder / "kept" / "checkpoint")
-            expected |= words.said_of(runs, asynchronous=scenario.asynchronous)
+            expected |= words.summarize_runs(runs, asynchronous=scenario.asynchronous)
             if (folder / "checkpoint" / "state").is_dir():
                 expected["state"] = read_state(self._spark, folder / "checkpoint")
         _write(folder, expected)
@@ -165,25 +165,25 @@ class Recorder:
     def kill(self) -> None:
         """End the JVM and every query in it; what each said so far is written down before."""
         for doomed in self._doomed:
-            run = words.run_of(doomed.query, "")
+            run = words.describe_run(doomed.query, "")
             run["ended"] = "killed"
             run["planned_not_committed"] = int(doomed.stage.reached.read_text("utf-8"))
             runs = [*doomed.runs, run]
-            _write(doomed.stage.folder, {**doomed.expected, **words.said_of(runs)})
+            _write(doomed.stage.folder, {**doomed.expected, **words.summarize_runs(runs)})
             print(f"{doomed.stage.folder.name} killed in batch {run['planned_not_committed']}")
         jvm = self._spark.sparkContext._jvm  # noqa: SLF001 - only the JVM knows its process id
         if jvm is None:
-            raise RuntimeError("expected a JVM, found none")
+            raise RuntimeError("there is no JVM to kill")
         os.kill(jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
         for doomed in self._doomed:
             shutil.copytree(doomed.stage.checkpoint, doomed.stage.folder / "kept" / "checkpoint")
         sys.stdout.flush()
-        # Nothing of pyspark may run any more: it would wait for the JVM.
+        # No code of pyspark may run now: it would wait for the JVM.
         os._exit(0)
 
 
 class _set:  # noqa: N801 - used as a statement
-    """Settings for the time of a scenario."""
+    """A block with the settings of a scenario."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str]) -> None:
         self._spark = spark
@@ -213,22 +213,22 @@ def _triggered(scenario: Scenario, writer: DataStreamWriter) -> DataStreamWriter
         case Continuous():
             return writer.trigger(continuous="1 second")
         case RealTime(batch=batch):
-            # Spark 4.2 has it, the Spark that types are checked with has not.
+            # Spark 4.2 has this trigger, but the Spark that types are checked with does not.
             timed: DataStreamWriter = getattr(writer, "trigger")(realTime=batch)  # noqa: B009
             return timed
 
 
 def _finish(scenario: Scenario, query: StreamingQuery) -> str:
-    """Wait for the end of a run; what it failed with, or nothing."""
+    """Wait for the end of a run, and return its error, or an empty text."""
     try:
         match scenario.pace:
             case AvailableNow():
                 if not query.awaitTermination(_WITHIN_S):
-                    raise RuntimeError(f"expected the end of {scenario.name}, found it running")
+                    raise RuntimeError(f"{scenario.name} did not end within {_WITHIN_S} s")
             case Continuous(seconds=seconds):
                 time.sleep(seconds)
             case Paced(batches=batches) | RealTime(batches=batches):
-                _wait_for(lambda: len(words.progress_of(query)) >= batches, query)
+                _wait_for(lambda: len(words.list_progress(query)) >= batches, query)
     except StreamingQueryException as error:
         return words.first_lines(error)
     finally:
@@ -243,7 +243,7 @@ def _wait_for(reached: Callable[[], bool], query: StreamingQuery) -> None:
         if failure is not None:
             raise failure
         if time.monotonic() > limit:
-            raise RuntimeError(f"expected progress within {_WITHIN_S} s, found none")
+            raise RuntimeError(f"the query made no progress within {_WITHIN_S} s")
         time.sleep(0.1)
 
 

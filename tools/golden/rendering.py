@@ -1,6 +1,6 @@
-"""What Spark said -> the text of an `expected.json`: without timings, one line a progress.
+"""Spark's reports -> the text of an `expected.json`, without timings, one line per progress.
 
-Timings and rates are half of what Spark reports, and nothing on disk can be compared with them.
+Timings and rates are half of a report, and nothing on disk can be compared with them.
 """
 
 import json
@@ -22,7 +22,7 @@ _TIMINGS = frozenset(
 
 
 def render(value: object) -> str:
-    """The text of an `expected.json`."""
+    """Return the text of an `expected.json`."""
     return _rendered(_untimed(value), _LEVELS, "") + "\n"
 
 

@@ -1,11 +1,11 @@
-"""What a scenario is, and the input it feeds: a query, run at least twice on one checkpoint.
+"""Scenarios and their input: a scenario is a query that usually runs twice on one checkpoint.
 
-Everything happens below `ROOT`, because a checkpoint holds absolute paths: the same folder on every
-machine, so that no path of one machine gets into the repository.
+All files are below `ROOT`, which is the same folder on every machine: a checkpoint contains
+absolute paths, and no path of a particular machine may get into the repository.
 
-    ROOT/<spark version>/<scenario>/input/       what a file source reads
-                                   /sink/        what a file or Delta sink wrote
-                                   /checkpoint/  what this is all about
+    ROOT/<spark version>/<scenario>/input/       the files that a file source reads
+                                   /sink/        the files of a file or Delta sink
+                                   /checkpoint/  the checkpoint to be kept
 """
 
 import json
@@ -26,12 +26,12 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SCHEMA = "k STRING, v LONG, t TIMESTAMP"
 
-# An instant that every regeneration shares: event times and file times are no part of the clock.
+# Every regeneration uses the same event times and file times, whatever the clock says.
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Part(StrEnum):
-    """The process that a scenario is recorded in; a version's scenarios share one each."""
+    """The process that records a scenario; per Spark version, a part is one process."""
 
     PLAIN = "plain"
     # State maintenance every second, so that snapshots and deletions happen while a query runs.
@@ -39,30 +39,30 @@ class Part(StrEnum):
     # State checkpoint format 2: Spark 4.0 writes the format of a process's first query into the
     # RocksDB metadata of all of them.
     FORMAT_2 = "format-2"
-    # Every query of the process is killed at once, with its JVM.
+    # All queries of the process are killed at once, with their JVM.
     KILLED = "killed"
-    # No process of ours: Spark's own command runs a declarative pipeline.
+    # Spark's own command runs a declarative pipeline, in its own process.
     PIPELINE = "pipeline"
 
 
 class Needs(StrEnum):
-    """What a scenario needs beside pyspark."""
+    """A requirement of a scenario besides pyspark."""
 
     KAFKA = "kafka"
     DELTA = "delta"
     ICEBERG = "iceberg"
-    # Classes of `tools/golden/java`: an operator that Spark has for Scala and Java only.
+    # Classes of `tools/golden/java`, for an operator that Spark has only for Scala and Java.
     JAVA = "java"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """A run that reads what there is, in as many batches as the source makes of it."""
+    """A run that reads all available data, in as many batches as the source needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced:
-    """A run with a batch every few seconds, stopped in the pause after `batches` of them."""
+    """A run with a batch every few seconds, stopped in the pause after `batches` batches."""
 
     every: str = "2 seconds"
     batches: int = 2
@@ -88,7 +88,7 @@ Pace = AvailableNow | Paced | Continuous | RealTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where one run of a scenario happens."""
+    """The place of one run of a scenario."""
 
     spark: SparkSession
     folder: Path
@@ -97,39 +97,39 @@ class Stage:
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint location, the same for each run."""
+        """Return the checkpoint location, which is the same for each run."""
         return self.folder / "checkpoint"
 
     @property
     def sink(self) -> Path:
-        """Where a sink of files may write; kept beside the checkpoint."""
+        """Return the folder for a file sink, which is kept beside the checkpoint."""
         return self.folder / "sink"
 
     @property
     def reached(self) -> Path:
-        """Appears when a run has reached the point where it is to be killed."""
+        """Return the file that appears when a run has reached the point of its kill."""
         return self.folder / "reached"
 
     def input(self, name: str = "input") -> Path:
-        """A folder for a file source."""
+        """Return a folder for a file source."""
         return self.folder / name
 
     def topic(self, name: str) -> str:
-        """A topic of this scenario alone."""
+        """Return the name of a topic that only this scenario uses."""
         return f"{self.folder.name}-{name}"
 
     def files(self, name: str = "input", per_batch: int = 1, **options: str) -> DataFrame:
-        """A stream of the JSON files in an input folder."""
+        """Return a stream of the JSON files in an input folder."""
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", per_batch)
         return reader.options(**options).json(str(self.input(name)))
 
 
 def no_input(stage: Stage) -> None:
-    """For sources that make their own rows."""
+    """Feed nothing, for sources that make their own rows."""
 
 
 def json_files(*counts: int, name: str = "input") -> Callable[[Stage], None]:
-    """A feeder that adds so many files before each run, each ten minutes of events later."""
+    """Return a feeder that adds files before each run, each ten minutes of events later."""
 
     def feed(stage: Stage) -> None:
         first = sum(counts[: stage.run])
@@ -139,7 +139,7 @@ def json_files(*counts: int, name: str = "input") -> Callable[[Stage], None]:
 
 
 def json_files_in(folder: Path, numbers: range) -> None:
-    """Files for a file source, each ten minutes of events after the one before it."""
+    """Write files for a file source, each ten minutes of events after the previous file."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in numbers:
         _write(folder / f"part-{number:02}.json", number)
@@ -161,7 +161,7 @@ TWO_AND_TWO = json_files(2, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A query, how it is run, and the Spark versions that have what it shows."""
+    """A query, how it is run, and the Spark versions that support it."""
 
     name: str
     about: str
@@ -176,13 +176,13 @@ class Scenario:
     needs: Needs | None = None
     topics: Mapping[str, int] = field(default_factory=dict)
     part: Part = Part.PLAIN
-    # Commits are written later than they are reported, and not for every batch.
+    # Spark reports commits before it writes them, and does not write one for every batch.
     asynchronous: bool = False
-    # The last run may end with an error, which is recorded: Spark refuses this restart.
+    # Spark refuses this restart: the last run may end with an error, which is recorded.
     refused: bool = False
 
 
-def version_of(text: str) -> tuple[int, int]:
-    """`4.1.4` -> `(4, 1)`."""
+def parse_version(text: str) -> tuple[int, int]:
+    """Return `(4, 1)` for `4.1.4`."""
     major, minor, *_ = text.split(".")
     return int(major), int(minor)

@@ -1,4 +1,4 @@
-"""Scenarios without state: every source and sink that can be had without a cloud."""
+"""Scenarios without state: every source and sink that needs no cloud."""
 
 import contextlib
 import socket
@@ -56,14 +56,14 @@ def _rate_micro_batch(stage: Stage) -> DataStreamWriter:
 
 
 def _serve_lines(stage: Stage) -> None:
-    """Before the first run, a server that lives as long as the process."""
+    """Start a server before the first run; it lives as long as the process."""
     if stage.run == 0:
         server = socket.create_server(("127.0.0.1", _SOCKET_PORT))
         threading.Thread(target=_answer, args=(server,), daemon=True).start()
 
 
 def _answer(server: socket.socket) -> None:
-    """Send lines to whoever connects, to each more than before: a restart reads the new ones."""
+    """Send lines to every client, more to each than to the previous: a restart reads new lines."""
     before = 0
     while True:
         connection, _ = server.accept()
@@ -112,13 +112,13 @@ def _write_to_kafka(stage: Stage, topic: str, rows: int) -> None:
 
 
 def feed_kafka(stage: Stage) -> None:
-    """Rows for a run that reads Kafka; the second topic has none before the restart."""
+    """Write rows for a run that reads Kafka; the second topic has none before the restart."""
     _write_to_kafka(stage, "events", 20)
     _write_to_kafka(stage, "payments", 5 * stage.run)
 
 
 def kafka_rows(stage: Stage, **options: str) -> DataFrame:
-    """Keys and values of a scenario's two topics."""
+    """Return keys and values of a scenario's two topics."""
     reader = stage.spark.readStream.format("kafka").option("kafka.bootstrap.servers", stage.kafka)
     topics = f"{stage.topic('events')},{stage.topic('payments')}"
     reader = reader.option("subscribe", topics).option("startingOffsets", "earliest")
@@ -162,7 +162,7 @@ def _iceberg(stage: Stage) -> DataStreamWriter:
 
 
 def _python_source(stage: Stage) -> DataStreamWriter:
-    # Late: the module needs Spark 4.
+    # Imported here, because the module needs Spark 4.
     from tools.golden.python_source import CounterSource
 
     stage.spark.dataSource.register(CounterSource)

@@ -1,7 +1,7 @@
-"""The Sparks that write the checkpoints: their packages, and the jars of their connectors.
+"""The Spark releases that write the checkpoints: their packages, and the jars of their connectors.
 
-The newest patch of each line is taken. A connector is taken in the newest release of its line that
-can be had, which may lag behind: Kafka's for 4.3 and Delta's for 4.3 cannot be had at all.
+Each line is represented by its newest patch release. A connector is the newest available release of
+its line, which may lag behind. For 4.3, the connectors of Kafka and Delta are not available.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ _CONNECT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spark:
-    """A release, what is installed beside it, and its connectors as Maven coordinates or a set."""
+    """A release, the packages installed with it, and its connectors as a set or as coordinates."""
 
     version: str
     packages: tuple[str, ...]
@@ -38,7 +38,7 @@ class Spark:
     jars: str | tuple[str, ...]
     kafka: bool
     delta: bool
-    # A jar that is complete by itself.
+    # A jar that includes its dependencies.
     iceberg: str = ""
 
 
@@ -91,8 +91,8 @@ SPARKS = (
 )
 
 
-def installed(version: str, packages: tuple[str, ...] = ()) -> Path:
-    """The interpreter of a Spark's own virtual environment, made at the first time."""
+def install(version: str, packages: tuple[str, ...] = ()) -> Path:
+    """Return the interpreter of a Spark's virtual environment, which the first call creates."""
     folder = REPOSITORY / ".golden" / version
     python = folder / "bin" / "python"
     done = folder / ".installed"
@@ -108,13 +108,13 @@ def installed(version: str, packages: tuple[str, ...] = ()) -> Path:
     return python
 
 
-def jars_in(python: Path) -> Iterable[Path]:
-    """The jars that the pyspark of an environment ships."""
+def list_jars(python: Path) -> Iterable[Path]:
+    """Return the jars in the pyspark of an environment."""
     return sorted(python.parent.parent.glob("lib/python*/site-packages/pyspark/jars/*.jar"))
 
 
-def downloaded(wanted: str | tuple[str, ...]) -> Iterable[Path]:
-    """The jars of a set, or of coordinates."""
+def download(wanted: str | tuple[str, ...]) -> Iterable[Path]:
+    """Download the jars of a set or of coordinates, and return their paths."""
     if isinstance(wanted, str):
         return jars.fetch(wanted)
     maven = MavenContext(repo_cache=jars.find_cache(), timeout=120)

@@ -1,7 +1,7 @@
-"""What Spark's own state data sources read in a finished checkpoint (Spark 4.0 and later).
+"""A finished checkpoint -> its state as Spark's own data sources read it (Spark 4.0 and later).
 
 state metadata: operator, store, partitions, batches
-rows:           per operator and store, the schema of key and value, and how many rows there are
+rows:           per operator and store, the schema of key and value, and the number of rows
 """
 
 import json
@@ -11,15 +11,15 @@ import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tools.golden.scenario import version_of
+from tools.golden.scenario import parse_version
 
 Json = dict[str, object]
 _ROWS = 5
 
 
 def read_state(spark: SparkSession, checkpoint: Path) -> Json:
-    """The state of a checkpoint in Spark's words, also of what Spark cannot read."""
-    if version_of(pyspark.__version__) < (4, 0):
+    """Return the state of a checkpoint as Spark reads it, with the errors that Spark reports."""
+    if parse_version(pyspark.__version__) < (4, 0):
         return {}
     metadata = spark.read.format("state-metadata").load(str(checkpoint)).collect()
     stores = [row.asDict(recursive=True) for row in metadata]
@@ -32,7 +32,7 @@ def read_state(spark: SparkSession, checkpoint: Path) -> Json:
 
 
 def _choices(store: Json) -> list[dict[str, str]]:
-    """The options that select a store's rows: a variable for transformWithState, else a name."""
+    """Return the options that select a store's rows: by state variable, or by store name."""
     operator = {"operatorId": str(store["operatorId"])}
     properties = json.loads(str(store.get("operatorProperties") or "{}") or "{}")
     variables = properties.get("stateVariables")
@@ -43,7 +43,7 @@ def _choices(store: Json) -> list[dict[str, str]]:
 
 
 def _variable(name: str) -> dict[str, str]:
-    # Timers are in column families that only an option of their own may read.
+    # Timers are in column families that only a special option reads.
     return {"readRegisteredTimers": "true"} if name.startswith("$") else {"stateVarName": name}
 
 
@@ -53,7 +53,7 @@ def _rows(spark: SparkSession, checkpoint: Path, options: dict[str, str]) -> Jso
         rows = [json.loads(row) for row in frame.toJSON().collect()]
     except PySparkException as error:
         return {**options, "error": str(error).splitlines()[0][:300]}
-    except Py4JJavaError as error:  # what fails in a task, of an RDD as `toJSON` makes it
+    except Py4JJavaError as error:  # a failed task of the RDD that `toJSON` makes
         return {**options, "error": str(error.java_exception.getMessage()).splitlines()[0][:300]}
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return {

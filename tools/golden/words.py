@@ -1,4 +1,4 @@
-"""What Spark's API says of a query: its progress, how it ended, and the settings it had."""
+"""What Spark's API reports about a query: its progress, its end, and its settings."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 Json = dict[str, object]
-# What a checkpoint pins, or what changes its format; asked of the session that started the query.
+# Settings that a checkpoint pins, or that change its format; read from the session of the query.
 _CONF = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.stateStore.providerClass",
@@ -28,40 +28,46 @@ _CONF = (
 )
 
 
-def progress_of(query: StreamingQuery) -> list[Json]:
-    """Every progress of a run as the JVM prints it, which is the same in every version."""
+def list_progress(query: StreamingQuery) -> list[Json]:
+    """Return every progress of a run as the JVM prints it, which is the same in every version."""
     return [json.loads(progress.json()) for progress in query._jsq.recentProgress()]  # noqa: SLF001
 
 
-def run_of(query: StreamingQuery, error: str) -> Json:
-    """A run that is over, with the error that ended it, or none."""
+def describe_run(query: StreamingQuery, error: str) -> Json:
+    """Return a finished run, with the error that ended it, if any."""
     run: Json = {
         "run_id": str(query.runId),
         "ended": "failed" if error else "stopped",
-        "progress": progress_of(query),
+        "progress": list_progress(query),
     }
     if error:
         run["error"] = error
     return run
 
 
-def said_of(runs: list[Json], *, asynchronous: bool = False) -> Json:
-    """What the runs reported, and the batches they committed.
+def summarize_runs(runs: list[Json], *, asynchronous: bool = False) -> Json:
+    """Return what the runs reported, and the batches that they committed.
 
-    Spark reports a progress after the batch's commit was written, except with asynchronous
-    progress tracking. In continuous mode it reports none. Then nothing is said about commits.
+    Spark reports progress after it has written the batch's commit, except with asynchronous
+    progress tracking. In continuous mode it reports no progress. In both cases the committed
+    batches are left out.
     """
     reported = [
-        said for run in runs if isinstance(run["progress"], list) for said in run["progress"]
+        progress
+        for run in runs
+        if isinstance(run["progress"], list)
+        for progress in run["progress"]
     ]
     if not reported or asynchronous:
         return {"runs": runs}
-    committed = {said["batchId"] for said in reported if "addBatch" in said["durationMs"]}
+    committed = {
+        progress["batchId"] for progress in reported if "addBatch" in progress["durationMs"]
+    }
     return {"committed": sorted(committed), "runs": runs}
 
 
-def conf_of(get: Callable[[str], str | None], own: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session that matter for a checkpoint, also those at their default."""
+def read_conf(get: Callable[[str], str | None], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session that matter for a checkpoint, including defaults."""
     found: dict[str, str] = {}
     for key in dict.fromkeys((*_CONF, *own)):
         try:
@@ -73,6 +79,6 @@ def conf_of(get: Callable[[str], str | None], own: Mapping[str, str]) -> dict[st
 
 
 def first_lines(error: BaseException) -> str:
-    """What a failure says, in short."""
+    """Return the first lines of an error's message."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:3])[:600]

@@ -25,20 +25,20 @@ def decode_spark(data: bytes) -> SparkChecksum | Unreadable:
     whole = log.decode_text(data)
     if isinstance(whole, Unreadable):
         return whole
-    found = log.parse_object(whole) if whole else Unreadable(reason="empty")
-    if isinstance(found, Unreadable):
-        return found
-    algorithm = found.get("algorithm")
-    value, size = log.as_integer(found.get("value")), log.as_integer(found.get("mainFileSize"))
+    fields = log.parse_object(whole) if whole else Unreadable(reason="empty")
+    if isinstance(fields, Unreadable):
+        return fields
+    algorithm = fields.get("algorithm")
+    value, size = log.as_integer(fields.get("value")), log.as_integer(fields.get("mainFileSize"))
     if not isinstance(algorithm, str) or value is None or size is None:
         return Unreadable(reason="has no algorithm, value or size of the file")
-    creator = json.as_mapping(found.get("creator"))
+    creator = json.as_mapping(fields.get("creator"))
     parts = (creator.get("executorId"), creator.get("taskInfo"))
     return SparkChecksum(
         algorithm=algorithm,
         value=value,
         file_bytes=size,
-        timestamp_ms=log.as_integer(found.get("timestampMs")) or 0,
+        timestamp_ms=log.as_integer(fields.get("timestampMs")) or 0,
         creator=", ".join(part for part in parts if isinstance(part, str) and part),
     )
 

@@ -33,27 +33,27 @@ def decode(data: bytes) -> CommitEntry | Unreadable:
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = _decode_body(version, rest.partition("\n")[0] if rest else "{}")
-    if isinstance(found, Unreadable) and version > 1:
-        return Unreadable(reason=f"{found.reason}, in version {version}")
-    return found
+    entry = _decode_body(version, rest.partition("\n")[0] if rest else "{}")
+    if isinstance(entry, Unreadable) and version > 1:
+        return Unreadable(reason=f"{entry.reason}, in version {version}")
+    return entry
 
 
 def _decode_body(version: int, line: str) -> CommitEntry | Unreadable:
-    found = (
+    fields = (
         log.parse_object(line) if line.strip() else Unreadable(reason="an empty line for its JSON")
     )
-    if isinstance(found, Unreadable):
-        return found
-    if isinstance(found.get("nextBatchWatermarkMs"), str | bool | list | dict):
+    if isinstance(fields, Unreadable):
+        return fields
+    if isinstance(fields.get("nextBatchWatermarkMs"), str | bool | list | dict):
         return Unreadable(reason="`nextBatchWatermarkMs` is no number")
-    watermark = log.as_integer(found.get("nextBatchWatermarkMs"))
-    state_ids = _decode_state_ids(found.get("stateUniqueIds"))
+    watermark = log.as_integer(fields.get("nextBatchWatermarkMs"))
+    state_ids = _decode_state_ids(fields.get("stateUniqueIds"))
     if isinstance(state_ids, Unreadable):
         return state_ids
     sinks = tuple(
         _decode_sink(name, json.as_mapping(sink))
-        for name, sink in json.as_mapping(found.get("sinkMetadataMap")).items()
+        for name, sink in json.as_mapping(fields.get("sinkMetadataMap")).items()
     )
     if version == _WITH_SINKS and sum(sink.active for sink in sinks) != 1:
         return Unreadable(reason="names no active sink, or several")
@@ -66,29 +66,29 @@ def _decode_body(version: int, line: str) -> CommitEntry | Unreadable:
 
 
 def _decode_state_ids(value: Json) -> Mapping[int, tuple[tuple[str, ...], ...]] | Unreadable:
-    found: dict[int, tuple[tuple[str, ...], ...]] = {}
+    state_ids: dict[int, tuple[tuple[str, ...], ...]] = {}
     for key, partitions in json.as_mapping(value).items():
         stores = _decode_partitions(partitions)
         if stores is None or not (key.isascii() and key.isdigit() and len(key) <= 19):  # noqa: PLR2004  64 bits
             return Unreadable(
                 reason=f"the state ids of operator `{log.shorten(key)}` are malformed"
             )
-        found[int(key)] = stores
-    return found
+        state_ids[int(key)] = stores
+    return state_ids
 
 
 def _decode_partitions(value: Json) -> tuple[tuple[str, ...], ...] | None:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
-    found: list[tuple[str, ...]] = []
+    partitions: list[tuple[str, ...]] = []
     for stores in value:
         if not isinstance(stores, Sequence) or isinstance(stores, str):
             return None
-        names = tuple(one for one in stores if isinstance(one, str))
+        names = tuple(name for name in stores if isinstance(name, str))
         if len(names) != len(stores):
             return None
-        found.append(names)
-    return tuple(found)
+        partitions.append(names)
+    return tuple(partitions)
 
 
 def _decode_sink(name: str, value: Mapping[str, Json]) -> CommittedSink:

@@ -62,90 +62,90 @@ def decode(lines: Iterable[bytes]) -> Iterator[LogEvent | Unreadable]:
             continue
         name = event[1].decode("ascii", "replace")
         run = _RUN.search(line[:_PLAN_HEAD]) if name == _PLANNED else None
-        if name not in _READ or (run and run[1] in planned):
+        if name not in _DECODERS or (run and run[1] in planned):
             continue
-        found = _decode_event(name, line)
-        if run and isinstance(found, BatchPlanned):
+        decoded = _decode_event(name, line)
+        if run and isinstance(decoded, BatchPlanned):
             planned.add(run[1])
-        if found is not None:
-            yield found
+        if decoded is not None:
+            yield decoded
 
 
 def _decode_event(name: str, line: bytes) -> LogEvent | Unreadable | None:
     text = log.decode_text(line)
     if isinstance(text, Unreadable):
         return text
-    found = log.parse_object(text)
-    return found if isinstance(found, Unreadable) else _READ[name](found)
+    fields = log.parse_object(text)
+    return fields if isinstance(fields, Unreadable) else _DECODERS[name](fields)
 
 
-def _decode_application(found: Mapping[str, Json]) -> LogEvent | Unreadable:
-    version = found.get("Spark Version")
+def _decode_application(fields: Mapping[str, Json]) -> LogEvent | Unreadable:
+    version = fields.get("Spark Version")
     if not isinstance(version, str):
         return Unreadable(reason="the log's first event has no version of Spark")
     return ApplicationStarted(spark_version=version)
 
 
-def _decode_settings(found: Mapping[str, Json]) -> LogEvent:
+def _decode_settings(fields: Mapping[str, Json]) -> LogEvent:
     """Return the settings of Spark; before 3.0 the log has them as a list of pairs."""
-    properties = found.get("Spark Properties")
+    properties = fields.get("Spark Properties")
     if isinstance(properties, Sequence) and not isinstance(properties, str):
-        pairs = [one for one in properties if isinstance(one, Sequence) and len(one) == 2]  # noqa: PLR2004
+        pairs = [pair for pair in properties if isinstance(pair, Sequence) and len(pair) == 2]  # noqa: PLR2004
         return ApplicationSettings(settings={str(key): str(value) for key, value in pairs})
     return ApplicationSettings(settings=log.as_texts(properties))
 
 
-def _read_ids(found: Mapping[str, Json]) -> tuple[QueryId, RunId] | None:
-    query, run = found.get("id"), found.get("runId")
+def _read_ids(fields: Mapping[str, Json]) -> tuple[QueryId, RunId] | None:
+    query, run = fields.get("id"), fields.get("runId")
     if not isinstance(query, str) or not isinstance(run, str):
         return None
     return QueryId(query), RunId(run)
 
 
-def _decode_start(found: Mapping[str, Json]) -> LogEvent | Unreadable:
-    ids = _read_ids(found)
+def _decode_start(fields: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids = _read_ids(fields)
     if ids is None:
         return Unreadable(reason="the start of a query has no id")
-    name = found.get("name")
-    unsaid = Unknown(reason="the start of a query in an event log does not say")
+    name = fields.get("name")
+    missing = Unknown(reason="the start of a query in an event log does not say")
     return QueryStarted(
-        at_ms=progress.parse_time_ms(found.get("timestamp")),
+        at_ms=progress.parse_time_ms(fields.get("timestamp")),
         query_id=ids[0],
         run_id=ids[1],
         name=name if isinstance(name, str) else "",
-        spark_version=unsaid,
-        location=unsaid,
-        sink=unsaid,
-        output_mode=unsaid,
+        spark_version=missing,
+        location=missing,
+        sink=missing,
+        output_mode=missing,
         sources=(),
         settings={},
-        record=found,
+        record=fields,
     )
 
 
 def _decode_progress(event: Mapping[str, Json]) -> LogEvent | Unreadable:
-    found = json.as_mapping(event.get("progress"))
-    ids, batch = _read_ids(found), log.as_integer(found.get("batchId"))
+    fields = json.as_mapping(event.get("progress"))
+    ids, batch = _read_ids(fields), log.as_integer(fields.get("batchId"))
     if ids is None or batch is None:
         return Unreadable(reason="the progress of a query has no id or no batch")
-    sources = progress.decode_sources(found.get("sources"))
+    sources = progress.decode_sources(fields.get("sources"))
     rows = [source.rows for source in sources if isinstance(source.rows, int)]
     return QueryProgress(
-        at_ms=progress.parse_time_ms(found.get("timestamp")),
+        at_ms=progress.parse_time_ms(fields.get("timestamp")),
         query_id=ids[0],
         run_id=ids[1],
         batch=BatchId(batch),
         rows=sum(rows) if len(rows) == len(sources) else Unknown(reason="a source does not say"),
-        sink=progress.decode_text(json.as_mapping(found.get("sink")).get("description"), "sink"),
+        sink=progress.decode_text(json.as_mapping(fields.get("sink")).get("description"), "sink"),
         sources=sources,
-        operators=progress.decode_operators(found.get("stateOperators")),
-        durations_ms=progress.decode_numbers(found.get("durationMs")),
-        watermark=str(json.as_mapping(found.get("eventTime")).get("watermark") or ""),
+        operators=progress.decode_operators(fields.get("stateOperators")),
+        durations_ms=progress.decode_numbers(fields.get("durationMs")),
+        watermark=str(json.as_mapping(fields.get("eventTime")).get("watermark") or ""),
     )
 
 
-def _decode_end(found: Mapping[str, Json]) -> LogEvent | Unreadable:
-    ids, error = _read_ids(found), found.get("exception")
+def _decode_end(fields: Mapping[str, Json]) -> LogEvent | Unreadable:
+    ids, error = _read_ids(fields), fields.get("exception")
     if ids is None:
         return Unreadable(reason="the end of a query has no id")
     return QueryTerminated(
@@ -156,24 +156,25 @@ def _decode_end(found: Mapping[str, Json]) -> LogEvent | Unreadable:
     )
 
 
-def _decode_planned_batch(found: Mapping[str, Json]) -> LogEvent | None:
+def _decode_planned_batch(fields: Mapping[str, Json]) -> LogEvent | None:
     """Return a batch with state, or None for anything else that Spark executes.
 
     A nested execution is skipped: it repeats the plan of the outer one, or is the user's own.
     """
-    description, execution = found.get("description"), found.get("executionId")
+    description, execution = fields.get("description"), fields.get("executionId")
     batch = _BATCH.search(description) if isinstance(description, str) else None
-    if batch is None or found.get("rootExecutionId", execution) != execution:
+    if batch is None or fields.get("rootExecutionId", execution) != execution:
         return None
     plan = [
-        (name, text, _find_location(text)) for name, text in _list_nodes(found.get("sparkPlanInfo"))
+        (name, text, _find_location(text))
+        for name, text in _list_nodes(fields.get("sparkPlanInfo"))
     ]
     nodes = [node for node in plan if node[2]]
     if not nodes:
         return None
     modes = [mode for name, text, _ in nodes if (mode := _find_mode(name, text))]
     return BatchPlanned(
-        at_ms=progress.decode_integer(found.get("time"), "time"),
+        at_ms=progress.decode_integer(fields.get("time"), "time"),
         query_id=QueryId(batch[1]),
         run_id=RunId(batch[2]),
         batch=BatchId(int(batch[3])),
@@ -195,10 +196,10 @@ def _find_mode(name: str, node: str) -> str:
     The mode follows the state's number of partitions; in real-time mode it precedes the state.
     """
     if name == _SAVE:
-        found = _MODE.findall(node.rpartition("numPartitions = ")[2])[:1]
+        modes = _MODE.findall(node.rpartition("numPartitions = ")[2])[:1]
     else:
-        found = _MODE.findall(node.partition("state info [")[0])[-1:] if name == _STREAMLINE else []
-    return str(found[0]).lower() if found else ""
+        modes = _MODE.findall(node.partition("state info [")[0])[-1:] if name == _STREAMLINE else []
+    return str(modes[0]).lower() if modes else ""
 
 
 def _list_nodes(plan: Json) -> Iterator[tuple[str, str]]:
@@ -213,7 +214,7 @@ def _list_nodes(plan: Json) -> Iterator[tuple[str, str]]:
             waiting.extend(json.as_mapping(child) for child in children)
 
 
-_READ = {
+_DECODERS = {
     "SparkListenerLogStart": _decode_application,
     "SparkListenerEnvironmentUpdate": _decode_settings,
     f"{_LISTENER}QueryStartedEvent": _decode_start,

@@ -27,16 +27,16 @@ def decode(data: bytes) -> tuple[SinkFile, ...] | Unreadable:
 
 
 def _decode_entry(line: str) -> SinkFile | Unreadable:
-    found = log.parse_object(line)
-    if isinstance(found, Unreadable):
-        return found
-    path, action = found.get("path"), found.get("action", "add")
-    size = log.as_integer(found.get("size"))
+    fields = log.parse_object(line)
+    if isinstance(fields, Unreadable):
+        return fields
+    path, action = fields.get("path"), fields.get("action", "add")
+    size = log.as_integer(fields.get("size"))
     if not isinstance(path, str) or not isinstance(action, str) or size is None:
         return Unreadable(reason=f"`{log.shorten(line)}` has no path, size or action")
     return SinkFile(
         path=path,
         bytes=size,
-        modified_ms=log.as_integer(found.get("modificationTime")) or 0,
+        modified_ms=log.as_integer(fields.get("modificationTime")) or 0,
         action=action,
     )

@@ -46,11 +46,11 @@ def scan(text: str) -> list[tuple[str, str, str]]:
 
 
 def _decode_entry(line: str) -> FileEntry | Unreadable:
-    found = log.parse_object(line)
-    if isinstance(found, Unreadable):
-        return found
-    path = found.get("path")
-    timestamp, log_offset = (log.as_integer(found.get(key)) for key in ("timestamp", "batchId"))
+    fields = log.parse_object(line)
+    if isinstance(fields, Unreadable):
+        return fields
+    path = fields.get("path")
+    timestamp, log_offset = (log.as_integer(fields.get(key)) for key in ("timestamp", "batchId"))
     if not isinstance(path, str) or timestamp is None or log_offset is None:
         return Unreadable(reason=f"`{log.shorten(line)}` has no path, timestamp or batchId")
     return FileEntry(path=path, timestamp_ms=timestamp, log_offset=log_offset)

@@ -30,128 +30,137 @@ FORMAT = 1
 _TERM = 3
 
 
-def encode(shown: Fingerprint) -> Json:
+def encode(fingerprint: Fingerprint) -> Json:
     """Return the JSON of a fingerprint."""
     return {
         "format": FORMAT,
-        "spark_version": shown.spark_version,
+        "spark_version": fingerprint.spark_version,
         "sources": [
             {
-                "name": one.name,
-                "kind": one.kind,
-                "target": one.target,
-                "options": dict(one.options),
-                "columns": _encode_terms(one.columns),
-                **_encode_identity(one.identity),
+                "name": source.name,
+                "kind": source.kind,
+                "target": source.target,
+                "options": dict(source.options),
+                "columns": _encode_terms(source.columns),
+                **_encode_identity(source.identity),
             }
-            for one in shown.sources
+            for source in fingerprint.sources
         ],
-        "watermarks": [{"column": one.column, "delay": one.delay} for one in shown.watermarks],
+        "watermarks": [
+            {"column": watermark.column, "delay": watermark.delay}
+            for watermark in fingerprint.watermarks
+        ],
         "operators": [
             {
-                "kind": one.kind,
-                "keys": _encode_terms(one.keys),
-                "values": _encode_terms(one.values),
-                "stored": _encode_terms(one.stored),
-                "details": dict(one.details),
-                "steps": list(one.steps),
+                "kind": operator.kind,
+                "keys": _encode_terms(operator.keys),
+                "values": _encode_terms(operator.values),
+                "stored": _encode_terms(operator.stored),
+                "details": dict(operator.details),
+                "steps": list(operator.steps),
             }
-            for one in shown.operators
+            for operator in fingerprint.operators
         ],
-        "steps": list(shown.steps),
-        "columns": _encode_terms(shown.columns),
-        "functions": dict(shown.functions),
+        "steps": list(fingerprint.steps),
+        "columns": _encode_terms(fingerprint.columns),
+        "functions": dict(fingerprint.functions),
         "sinks": [
-            {"name": one.name, "kind": one.kind, "target": one.target} for one in shown.sinks
+            {"name": sink.name, "kind": sink.kind, "target": sink.target}
+            for sink in fingerprint.sinks
         ],
-        "output_mode": shown.output_mode,
-        "settings": dict(shown.settings),
+        "output_mode": fingerprint.output_mode,
+        "settings": dict(fingerprint.settings),
     }
 
 
 def decode(value: Json) -> Fingerprint | Unknown:
     """Return the fingerprint in a record, or why there is none."""
-    found = as_mapping(value)
-    if not found:
+    fields = as_mapping(value)
+    if not fields:
         return NOT_RECORDED
-    if found.get("format") != FORMAT:
-        return Unknown(reason=f"the recorded plan has the format {found.get('format')}")
+    if fields.get("format") != FORMAT:
+        return Unknown(reason=f"the recorded plan has the format {fields.get('format')}")
     return Fingerprint(
-        spark_version=str(found.get("spark_version", "")),
-        sources=tuple(_decode_source(as_mapping(one)) for one in as_sequence(found.get("sources"))),
+        spark_version=str(fields.get("spark_version", "")),
+        sources=tuple(
+            _decode_source(as_mapping(source)) for source in as_sequence(fields.get("sources"))
+        ),
         watermarks=tuple(
-            PlanWatermark(column=str(one.get("column", "")), delay=str(one.get("delay", "")))
-            for one in map(as_mapping, as_sequence(found.get("watermarks")))
+            PlanWatermark(
+                column=str(watermark.get("column", "")), delay=str(watermark.get("delay", ""))
+            )
+            for watermark in map(as_mapping, as_sequence(fields.get("watermarks")))
         ),
         operators=tuple(
-            _decode_operator(as_mapping(one)) for one in as_sequence(found.get("operators"))
+            _decode_operator(as_mapping(operator))
+            for operator in as_sequence(fields.get("operators"))
         ),
-        steps=_decode_texts(found.get("steps")),
-        columns=decode_terms(found.get("columns")),
-        functions=log.as_texts(found.get("functions")),
-        sinks=tuple(_decode_sink(as_mapping(one)) for one in as_sequence(found.get("sinks"))),
-        output_mode=str(found.get("output_mode", "")),
-        settings=log.as_texts(found.get("settings")),
+        steps=_decode_texts(fields.get("steps")),
+        columns=decode_terms(fields.get("columns")),
+        functions=log.as_texts(fields.get("functions")),
+        sinks=tuple(_decode_sink(as_mapping(sink)) for sink in as_sequence(fields.get("sinks"))),
+        output_mode=str(fields.get("output_mode", "")),
+        settings=log.as_texts(fields.get("settings")),
     )
 
 
-def _decode_source(found: Mapping[str, Json]) -> PlanSource:
+def _decode_source(fields: Mapping[str, Json]) -> PlanSource:
     return PlanSource(
-        name=str(found.get("name", "")),
-        kind=str(found.get("kind", "")),
-        target=str(found.get("target", "")),
-        options=log.as_texts(found.get("options")),
-        columns=decode_terms(found.get("columns")),
-        identity=_decode_identity(as_mapping(found.get("identity"))),
+        name=str(fields.get("name", "")),
+        kind=str(fields.get("kind", "")),
+        target=str(fields.get("target", "")),
+        options=log.as_texts(fields.get("options")),
+        columns=decode_terms(fields.get("columns")),
+        identity=_decode_identity(as_mapping(fields.get("identity"))),
     )
 
 
-def _encode_identity(told: KafkaIdentity | Unknown) -> Mapping[str, Json]:
-    if told == NOT_IDENTIFIED:
+def _encode_identity(identity: KafkaIdentity | Unknown) -> Mapping[str, Json]:
+    if identity == NOT_IDENTIFIED:
         return {}
-    if isinstance(told, Unknown):
-        return {"identity": {"unknown": told.reason}}
-    return {"identity": {"cluster": told.cluster, "topics": dict(told.topics)}}
+    if isinstance(identity, Unknown):
+        return {"identity": {"unknown": identity.reason}}
+    return {"identity": {"cluster": identity.cluster, "topics": dict(identity.topics)}}
 
 
-def _decode_identity(found: Mapping[str, Json]) -> KafkaIdentity | Unknown:
-    cluster, unknown = found.get("cluster"), found.get("unknown")
+def _decode_identity(fields: Mapping[str, Json]) -> KafkaIdentity | Unknown:
+    cluster, unknown = fields.get("cluster"), fields.get("unknown")
     if isinstance(cluster, str) and cluster:
-        return KafkaIdentity(cluster=cluster, topics=log.as_texts(found.get("topics")))
+        return KafkaIdentity(cluster=cluster, topics=log.as_texts(fields.get("topics")))
     return Unknown(reason=unknown) if isinstance(unknown, str) else NOT_IDENTIFIED
 
 
-def _decode_operator(found: Mapping[str, Json]) -> PlanOperator:
+def _decode_operator(fields: Mapping[str, Json]) -> PlanOperator:
     return PlanOperator(
-        kind=str(found.get("kind", "")),
-        keys=decode_terms(found.get("keys")),
-        values=decode_terms(found.get("values")),
-        stored=decode_terms(found.get("stored")),
-        details=log.as_texts(found.get("details")),
-        steps=_decode_texts(found.get("steps")),
+        kind=str(fields.get("kind", "")),
+        keys=decode_terms(fields.get("keys")),
+        values=decode_terms(fields.get("values")),
+        stored=decode_terms(fields.get("stored")),
+        details=log.as_texts(fields.get("details")),
+        steps=_decode_texts(fields.get("steps")),
     )
 
 
-def _decode_sink(found: Mapping[str, Json]) -> PlanSink:
+def _decode_sink(fields: Mapping[str, Json]) -> PlanSink:
     return PlanSink(
-        name=str(found.get("name", "")),
-        kind=str(found.get("kind", "")),
-        target=str(found.get("target", "")),
+        name=str(fields.get("name", "")),
+        kind=str(fields.get("kind", "")),
+        target=str(fields.get("target", "")),
     )
 
 
 def _encode_terms(terms: Iterable[Term]) -> list[Json]:
-    return [[one.name, one.type, one.text] for one in terms]
+    return [[term.name, term.type, term.text] for term in terms]
 
 
 def decode_terms(value: Json) -> tuple[Term, ...]:
     """Return the terms in lists of name, type and text."""
     return tuple(
-        Term(name=str(one[0]), type=str(one[1]), text=str(one[2]))
-        for one in map(as_sequence, as_sequence(value))
-        if len(one) == _TERM
+        Term(name=str(parts[0]), type=str(parts[1]), text=str(parts[2]))
+        for parts in map(as_sequence, as_sequence(value))
+        if len(parts) == _TERM
     )
 
 
 def _decode_texts(value: Json) -> tuple[str, ...]:
-    return tuple(str(one) for one in as_sequence(value))
+    return tuple(str(text) for text in as_sequence(value))

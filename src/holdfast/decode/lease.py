@@ -67,14 +67,14 @@ def _decode_lease(value: Mapping[str, Json]) -> Lease:
 
 
 def _read_text(value: Mapping[str, Json], key: str) -> str:
-    found = value.get(key)
-    if not isinstance(found, str):
+    text = value.get(key)
+    if not isinstance(text, str):
         raise _FieldUnusable(key)
-    return found
+    return text
 
 
 def _read_number(value: Mapping[str, Json], key: str) -> int:
-    found = value.get(key)
-    if not isinstance(found, int) or isinstance(found, bool):
+    number = value.get(key)
+    if not isinstance(number, int) or isinstance(number, bool):
         raise _FieldUnusable(key)
-    return found
+    return number

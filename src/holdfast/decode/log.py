@@ -19,7 +19,7 @@ from holdfast.model import json
 from holdfast.model.fact import Unreadable
 from holdfast.model.json import Json
 
-_SHOWN = 40
+_MOST_SHOWN = 40
 _MOST_DIGITS = 9
 _LONGEST_NUMBER = 1000
 _DEEPEST = 200
@@ -49,8 +49,8 @@ def read_version(line: str) -> int | Unreadable:
 
 def split_lines(rest: str) -> list[str]:
     """Split a text into lines like Java: keep empty lines, but none after the last line end."""
-    found = [line.removesuffix("\r") for line in rest.split("\n")]
-    return found if found[-1] else found[:-1]
+    lines = [line.removesuffix("\r") for line in rest.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def split_version(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, str] | Unreadable:
@@ -59,13 +59,13 @@ def split_version(data: bytes, name: str, known: tuple[int, ...]) -> tuple[int, 
     if isinstance(whole, Unreadable):
         return whole
     first, _, rest = whole.partition("\n")
-    found = read_version(first.rstrip("\r"))
-    if isinstance(found, Unreadable):
-        return found
-    if found not in known:
-        expected = " or ".join(str(one) for one in known)
-        return Unreadable(reason=f"{name} version {found}, expected {expected}")
-    return found, rest
+    version = read_version(first.rstrip("\r"))
+    if isinstance(version, Unreadable):
+        return version
+    if version not in known:
+        expected = " or ".join(str(number) for number in known)
+        return Unreadable(reason=f"{name} version {version}, expected {expected}")
+    return version, rest
 
 
 def _parse_float(text: str) -> float | str:
@@ -83,7 +83,7 @@ _DECODER = JSONDecoder(parse_float=_parse_float, parse_int=_parse_int, parse_con
 def parse_json(line: str) -> "Json | Unreadable":
     """Parse a line as JSON."""
     if "\\ud" in line or "\\uD" in line:
-        line = _SURROGATES.sub(lambda found: "\\ufffd" if found[1] else found[0], line)
+        line = _SURROGATES.sub(lambda match: "\\ufffd" if match[1] else match[0], line)
     try:
         parsed: Json = _DECODER.decode(line)
     except (ValueError, RecursionError):
@@ -98,9 +98,9 @@ def _measure_depth(value: Json) -> int:
     depth, level = 0, [value]
     while level := [
         inner
-        for one in level
-        if isinstance(one, dict | list)
-        for inner in (one.values() if isinstance(one, dict) else one)
+        for outer in level
+        if isinstance(outer, dict | list)
+        for inner in (outer.values() if isinstance(outer, dict) else outer)
         if isinstance(inner, dict | list)
     ]:
         depth += 1
@@ -109,25 +109,25 @@ def _measure_depth(value: Json) -> int:
 
 def parse_object(line: str) -> Mapping[str, Json] | Unreadable:
     """Parse a line as a JSON object."""
-    found = parse_json(line)
-    if isinstance(found, Unreadable | Mapping):
-        return found
+    value = parse_json(line)
+    if isinstance(value, Unreadable | Mapping):
+        return value
     return Unreadable(reason=f"`{shorten(line)}` is not a JSON object")
 
 
 def shorten(line: str) -> str:
     """Return the beginning of a line, as long as a reason needs it."""
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+    return line if len(line) <= _MOST_SHOWN else line[:_MOST_SHOWN] + "…"
 
 
-def as_integer(found: Json) -> int | None:
+def as_integer(value: Json) -> int | None:
     """Return the value if it is a whole number, else None; true and false are not numbers."""
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def as_texts(found: Json) -> dict[str, str]:
+def as_texts(value: Json) -> dict[str, str]:
     """Return an object with every value as text, as Spark keeps settings; empty for other JSON."""
     return {
-        key: one if isinstance(one, str) else json.to_canonical(one)
-        for key, one in json.as_mapping(found).items()
+        key: member if isinstance(member, str) else json.to_canonical(member)
+        for key, member in json.as_mapping(value).items()
     }

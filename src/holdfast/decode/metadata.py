@@ -23,10 +23,10 @@ def decode(data: bytes) -> QueryMetadata | Unreadable:
         return whole
     if not whole.strip():
         return Unreadable(reason="empty")
-    found = log.parse_object(whole)
-    if isinstance(found, Unreadable):
-        return found
-    query_id = found.get("id")
+    fields = log.parse_object(whole)
+    if isinstance(fields, Unreadable):
+        return fields
+    query_id = fields.get("id")
     if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
         return Unreadable(reason=f"`{log.shorten(whole)}` has no `id` that is a UUID")
     return QueryMetadata(query_id=QueryId(query_id.lower()))

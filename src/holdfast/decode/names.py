@@ -59,9 +59,9 @@ def classify(path: str) -> CheckpointFile:
         covered = name[1:-4] if name[0] == "." else name[:-4] if place.in_state else ""
         if covered:
             kind = FileKind.HADOOP_CHECKSUM if name[0] == "." else FileKind.SPARK_CHECKSUM
-            of = f"{folder}/{covered}" if folder else covered
+            covered_path = f"{folder}/{covered}" if folder else covered
             file = place.read(place, covered) or _classify_other(place, covered)
-            return _new((kind, *file[1:-1], of))
+            return _new((kind, *file[1:-1], covered_path))
     return place.read(place, name) or _classify_other(place, name)
 
 
@@ -81,11 +81,11 @@ def is_state_data(name: str) -> bool:
 def find_misplaced_partition(folder: str) -> tuple[str, str] | None:
     """Return a state partition that is a level too deep or too high, and its right place."""
     for pattern in _MISPLACED:
-        found = pattern.fullmatch(folder)
-        if found is not None:
-            operator = found.groupdict().get("operator", "0")
-            own = folder.removesuffix(found["store"] or "")
-            return own, f"state/{operator}/{found['partition']}"
+        match = pattern.fullmatch(folder)
+        if match is not None:
+            operator = match.groupdict().get("operator", "0")
+            partition_folder = folder.removesuffix(match["store"] or "")
+            return partition_folder, f"state/{operator}/{match['partition']}"
     return None
 
 

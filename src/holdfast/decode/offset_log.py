@@ -37,10 +37,10 @@ def decode(data: bytes) -> OffsetEntry | Unreadable:
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = _decode_body(version, log.split_lines(rest) if b"\n" in data else [])
-    if isinstance(found, Unreadable) and version > 1:
-        return Unreadable(reason=f"{found.reason}, in version {version}")
-    return found
+    entry = _decode_body(version, log.split_lines(rest) if b"\n" in data else [])
+    if isinstance(entry, Unreadable) and version > 1:
+        return Unreadable(reason=f"{entry.reason}, in version {version}")
+    return entry
 
 
 def _decode_body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
@@ -71,21 +71,21 @@ def _decode_body(version: int, lines: list[str]) -> OffsetEntry | Unreadable:
 def _decode_metadata(version: int, line: str) -> Mapping[str, Json] | Unreadable:
     if not line.strip():
         return {} if version == 1 else Unreadable(reason="the second line is empty")
-    found = log.parse_object(line)
-    if isinstance(found, Unreadable):
-        return Unreadable(reason=f"the second line {found.reason}")
-    wrong = next((name for name in _NUMBERS if isinstance(found.get(name), _NO_NUMBER)), None)
+    metadata = log.parse_object(line)
+    if isinstance(metadata, Unreadable):
+        return Unreadable(reason=f"the second line {metadata.reason}")
+    wrong = next((name for name in _NUMBERS if isinstance(metadata.get(name), _NO_NUMBER)), None)
     if wrong is not None:
         return Unreadable(reason=f"`{wrong}` in the second line is no number")
-    if not _are_settings(found.get("conf")):
+    if not _are_settings(metadata.get("conf")):
         return Unreadable(reason="`conf` in the second line is no object of texts and numbers")
-    return found
+    return metadata
 
 
 def _are_settings(value: Json) -> bool:
     """Return whether Spark accepts the settings: a setting may be a number, but not `true`."""
     if isinstance(value, Mapping):
-        return not any(isinstance(one, bool | list | dict) for one in value.values())
+        return not any(isinstance(setting, bool | list | dict) for setting in value.values())
     return value is None
 
 
@@ -121,17 +121,17 @@ def _decode_source(version: int, index: int, line: str) -> SourceOffset | Unread
         return Unreadable(reason=f"the line `{log.shorten(line)}` has no name of a source")
     if text == NO_OFFSET:
         return SourceOffset(source=name, offset=None)
-    found = log.parse_json(text)
-    if isinstance(found, Unreadable):
+    offset = log.parse_json(text)
+    if isinstance(offset, Unreadable):
         if text[:1] in _OPENINGS:
             return Unreadable(reason=f"the offset of source {name} is cut short, or no JSON")
-        found = text
-    if found is None:  # `null`, which is also an offset
-        found = text
+        offset = text
+    if offset is None:  # `null`, which is also an offset
+        offset = text
     return SourceOffset(
         source=name,
-        offset=found,
-        respelled=_count_spaces(text) > _count_spaces(to_canonical(found)),
+        offset=offset,
+        respelled=_count_spaces(text) > _count_spaces(to_canonical(offset)),
     )
 
 

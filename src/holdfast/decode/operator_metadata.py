@@ -25,14 +25,14 @@ def decode(data: bytes) -> OperatorMetadata | Unreadable:
     if isinstance(head, Unreadable):
         return head
     version, rest = head
-    found = log.parse_object(rest)
-    if isinstance(found, Unreadable):
-        return found
-    operator = json.as_mapping(found.get("operatorInfo"))
+    fields = log.parse_object(rest)
+    if isinstance(fields, Unreadable):
+        return fields
+    operator = json.as_mapping(fields.get("operatorInfo"))
     operator_id, name = log.as_integer(operator.get("operatorId")), operator.get("operatorName")
     if operator_id is None or not isinstance(name, str):
         return Unreadable(reason="has no operator id or no operator name")
-    stores = found.get("stateStoreInfo")
+    stores = fields.get("stateStoreInfo")
     if not isinstance(stores, Sequence) or isinstance(stores, str):
         return Unreadable(reason="has no list of state stores")
     return OperatorMetadata(
@@ -40,7 +40,7 @@ def decode(data: bytes) -> OperatorMetadata | Unreadable:
         operator_id=operator_id,
         name=name,
         stores=tuple(_decode_store(json.as_mapping(store)) for store in stores),
-        properties=_decode_properties(found.get("operatorPropertiesJson")),
+        properties=_decode_properties(fields.get("operatorPropertiesJson")),
     )
 
 
@@ -59,7 +59,7 @@ def _decode_paths(value: Json) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Sequence):
-        return tuple(one for one in value if isinstance(one, str))
+        return tuple(path for path in value if isinstance(path, str))
     return ()
 
 

@@ -31,7 +31,7 @@ _STATEFUL = {
     "TransformWithStateInPySpark": "transformWithStateInPySparkExec",
 }
 _SESSION = "sessionWindowStateStoreSaveExec"
-_OF_PANDAS = frozenset({211, 212})
+_PANDAS_EVAL_TYPES = frozenset({211, 212})
 # These nodes change no row; columns are traced through them.
 _TRANSPARENT = frozenset({
     "Project", "SubqueryAlias", "View", "EventTimeWatermark", "ResolvedHint", "Repartition",
@@ -55,18 +55,18 @@ class QueryPlan:
     texts: tuple[str, ...]
 
 
-def decode(listed: Json, facts: NodeFacts, *, append: bool) -> QueryPlan | None:
+def decode(nodes: Json, facts: NodeFacts, *, append: bool) -> QueryPlan | None:
     """Return the plan, or None if the JSON is not a plan; a limit has state only with `append`."""
-    top = parse_tree(listed)
+    top = parse_tree(nodes)
     if top is None:
         return None
-    reading = _PlanReader(top, facts, append=append)
+    reader = _PlanReader(top, facts, append=append)
     return QueryPlan(
-        sources=tuple(reading.sources()),
-        watermarks=tuple(reading.watermarks()),
-        operators=tuple(reading.operators()),
-        steps=tuple(sorted(reading.steps([top]))),
-        texts=tuple(reading.terms.text(one) for one in list_output(top)),
+        sources=tuple(reader.list_sources()),
+        watermarks=tuple(reader.list_watermarks()),
+        operators=tuple(reader.list_operators()),
+        steps=tuple(sorted(reader.list_steps([top]))),
+        texts=tuple(reader.terms.format(column) for column in list_output(top)),
     )
 
 
@@ -78,10 +78,12 @@ def merge_operators(analyzed: QueryPlan, optimized: QueryPlan) -> tuple[PlanOper
     """
     pairs = list(zip(analyzed.operators, optimized.operators, strict=False))
     if len(analyzed.operators) != len(optimized.operators) or any(
-        one.kind != other.kind for one, other in pairs
+        written.kind != kept.kind for written, kept in pairs
     ):
         return analyzed.operators
-    return tuple(replace(one, values=other.values, stored=other.stored) for one, other in pairs)
+    return tuple(
+        replace(written, values=kept.values, stored=kept.stored) for written, kept in pairs
+    )
 
 
 class _PlanReader:
@@ -92,7 +94,7 @@ class _PlanReader:
         self._streams = _find_streaming(top)
         self.terms = Terms(top)
 
-    def sources(self) -> Iterator[PlanSource]:
+    def list_sources(self) -> Iterator[PlanSource]:
         for node in self._top.walk():
             if is_source(node.kind):
                 facts = self._facts.get(node.number, {})
@@ -102,22 +104,24 @@ class _PlanReader:
                     kind=str(facts.get("kind") or ""),
                     target=str(facts.get("target") or ""),
                     options={key: str(value) for key, value in sorted(options.items())},
-                    columns=tuple(self._term(one) for one in node.expressions("output")),
+                    columns=tuple(self._make_term(column) for column in node.expressions("output")),
                 )
 
-    def watermarks(self) -> Iterator[PlanWatermark]:
+    def list_watermarks(self) -> Iterator[PlanWatermark]:
         for node in self._top.walk():
             if node.kind == "EventTimeWatermark" and node.number in self._streams:
-                column = " ".join(self.terms.text(one) for one in node.expressions("eventTime"))
+                column = " ".join(
+                    self.terms.format(expression) for expression in node.expressions("eventTime")
+                )
                 delay = self._facts.get(node.number, {}).get("delay")
                 yield PlanWatermark(column=column, delay=str(delay))
 
-    def operators(self) -> Iterator[PlanOperator]:
+    def list_operators(self) -> Iterator[PlanOperator]:
         for node in self._top.walk():
             if self._is_stateful(node):
-                yield self._operator(node)
+                yield self._make_operator(node)
 
-    def steps(self, nodes: Sequence[PlanNode]) -> Iterator[str]:
+    def list_steps(self, nodes: Sequence[PlanNode]) -> Iterator[str]:
         """Yield the steps below some nodes, down to the sources or the next stateful operator."""
         waiting = [*nodes]
         while waiting:
@@ -125,24 +129,24 @@ class _PlanReader:
             if is_source(node.kind) or self._is_stateful(node):
                 continue
             if node.kind not in _TRANSPARENT:
-                yield from self._step(node)
+                yield from self._describe_step(node)
             waiting.extend(node.children)
 
-    def _step(self, node: PlanNode) -> Iterator[str]:
+    def _describe_step(self, node: PlanNode) -> Iterator[str]:
         if node.kind == "Filter":
-            for one in _split_conjuncts(node.expressions("condition")):
-                yield f"filter {self.terms.text(one)}"
+            for expression in _split_conjuncts(node.expressions("condition")):
+                yield f"filter {self.terms.format(expression)}"
             return
-        inside = [self.terms.text(one) for one in node.all_expressions()]
+        parts = [self.terms.format(expression) for expression in node.all_expressions()]
         if node.kind == "Expand":
-            inside = []  # a sliding window, which its key describes completely
+            parts = []  # a sliding window, which its key describes completely
         elif node.kind == "Union":
-            inside = [
-                f"[{', '.join(self.terms.text(one) for one in list_output(child))}]"
+            parts = [
+                f"[{', '.join(self.terms.format(column) for column in list_output(child))}]"
                 for child in node.children
             ]
         kinds = [_read_class_name(node.fields.get("joinType"))] if node.kind == "Join" else []
-        yield f"{node.kind.lower()} {', '.join([*kinds, *inside])}".strip()
+        yield f"{node.kind.lower()} {', '.join([*kinds, *parts])}".strip()
 
     def _is_stateful(self, node: PlanNode) -> bool:
         if node.kind not in _STATEFUL or node.number not in self._streams:
@@ -152,17 +156,20 @@ class _PlanReader:
             return sides == [True, True]
         return node.kind != "GlobalLimit" or self._append
 
-    def _operator(self, node: PlanNode) -> PlanOperator:
-        steps = tuple(sorted(self.steps(node.children)))
+    def _make_operator(self, node: PlanNode) -> PlanOperator:
+        steps = tuple(sorted(self.list_steps(node.children)))
         if node.kind == "Join":
-            return self._join(node, steps)
+            return self._make_join(node, steps)
         facts = self._facts.get(node.number, {})
-        keys, values = self._keys(node), self._values(node) or decode_terms(facts.get("variables"))
-        types = [str(one) for one in as_sequence(facts.get("key_types"))]
+        keys, values = (
+            self._list_keys(node),
+            self._list_values(node) or decode_terms(facts.get("variables")),
+        )
+        types = [str(type_) for type_ in as_sequence(facts.get("key_types"))]
         if len(types) == len(keys):
             keys = tuple(
-                Term(name=one.name, type=known, text=one.text)
-                for one, known in zip(keys, types, strict=True)
+                Term(name=term.name, type=type_, text=term.text)
+                for term, type_ in zip(keys, types, strict=True)
             )
         return PlanOperator(
             kind=_name_kind(node, keys),
@@ -173,37 +180,39 @@ class _PlanReader:
             steps=steps,
         )
 
-    def _keys(self, node: PlanNode) -> tuple[Term, ...]:
+    def _list_keys(self, node: PlanNode) -> tuple[Term, ...]:
         if node.kind == "Distinct":
-            return tuple(self._term(one) for one in list_output(node.children[0]))
+            return tuple(
+                self._make_term(expression) for expression in list_output(node.children[0])
+            )
         for field in ("groupingExpressions", "keys", "groupingAttributes"):
             if field in node.fields:
-                return tuple(self._term(one) for one in node.expressions(field))
+                return tuple(self._make_term(expression) for expression in node.expressions(field))
         return ()
 
-    def _values(self, node: PlanNode) -> tuple[Term, ...]:
+    def _list_values(self, node: PlanNode) -> tuple[Term, ...]:
         """Return the aggregates, each once, in the order in which Spark keeps them."""
-        found: dict[str, Term] = {}
-        for one in node.expressions("aggregateExpressions"):
-            for part in one.walk():
+        aggregates: dict[str, Term] = {}
+        for expression in node.expressions("aggregateExpressions"):
+            for part in expression.walk():
                 if part.kind == "AggregateExpression":
-                    text = self.terms.text(part)
-                    name = str(one.fields.get("name") or text)
-                    found.setdefault(text, Term(name=name, type="", text=text))
-        return tuple(found.values())
+                    text = self.terms.format(part)
+                    name = str(expression.fields.get("name") or text)
+                    aggregates.setdefault(text, Term(name=name, type="", text=text))
+        return tuple(aggregates.values())
 
-    def _join(self, node: PlanNode, steps: tuple[str, ...]) -> PlanOperator:
+    def _make_join(self, node: PlanNode, steps: tuple[str, ...]) -> PlanOperator:
         left, right = (frozenset(map(read_expr_id, list_output(child))) for child in node.children)
         keys: list[Term] = []
         rest: list[str] = []
-        for one in _split_conjuncts(node.expressions("condition")):
-            sides = self._sides(one, left, right)
+        for condition in _split_conjuncts(node.expressions("condition")):
+            sides = self._split_sides(condition, left, right)
             if sides is None:
-                rest.append(self.terms.text(one))
+                rest.append(self.terms.format(condition))
                 continue
             name = str(sides[0].fields.get("name") or "")
-            text = " = ".join(self.terms.text(side) for side in sides)
-            keys.append(Term(name=name, type=self._type(sides[0]), text=text))
+            text = " = ".join(self.terms.format(side) for side in sides)
+            keys.append(Term(name=name, type=self._find_type(sides[0]), text=text))
         details = {
             "join type": _read_class_name(node.fields.get("joinType")),
             "condition": "; ".join(rest),
@@ -211,110 +220,118 @@ class _PlanReader:
         return PlanOperator(
             kind=_STATEFUL["Join"],
             keys=tuple(keys),
-            values=tuple(self._kept(node)),
+            values=tuple(self._list_kept_columns(node)),
             stored=(),
             details=details,
             steps=steps,
         )
 
-    def _sides(
-        self, one: PlanNode, left: frozenset[int], right: frozenset[int]
+    def _split_sides(
+        self, condition: PlanNode, left: frozenset[int], right: frozenset[int]
     ) -> list[PlanNode] | None:
         """Return both sides of an equality between the inputs of a join, the left input first."""
-        if one.kind not in ("EqualTo", "EqualNullSafe") or len(one.children) != 2:  # noqa: PLR2004
+        if condition.kind not in ("EqualTo", "EqualNullSafe") or len(condition.children) != 2:  # noqa: PLR2004
             return None
-        used = [frozenset(_list_used_columns(side)) for side in one.children]
+        used = [frozenset(_list_used_columns(side)) for side in condition.children]
         if not all(used):
             return None
         for first, second in ((0, 1), (1, 0)):
             if used[first] <= left and used[second] <= right:
-                return [one.children[first], one.children[second]]
+                return [condition.children[first], condition.children[second]]
         return None
 
-    def _kept(self, join: PlanNode) -> Iterator[Term]:
+    def _list_kept_columns(self, join: PlanNode) -> Iterator[Term]:
         """Yield the columns of both inputs; in an optimized plan, all of them are in the state."""
         for side, child in zip(("left", "right"), join.children, strict=True):
-            for one in list_output(child):
-                term = self._term(one)
+            for column in list_output(child):
+                term = self._make_term(column)
                 yield Term(name=f"{side} {term.name}", type=term.type, text=term.text)
 
-    def _term(self, one: PlanNode) -> Term:
-        text = self.terms.text(one)
-        return Term(name=str(one.fields.get("name") or text), type=self._type(one), text=text)
+    def _make_term(self, expression: PlanNode) -> Term:
+        text = self.terms.format(expression)
+        return Term(
+            name=str(expression.fields.get("name") or text),
+            type=self._find_type(expression),
+            text=text,
+        )
 
-    def _type(self, one: PlanNode) -> str:
-        told = format_type(one.fields.get("dataType"))
-        return told or self.terms.type_of(read_expr_id(one))
+    def _find_type(self, expression: PlanNode) -> str:
+        type_ = format_type(expression.fields.get("dataType"))
+        return type_ or self.terms.find_type(read_expr_id(expression))
 
 
 def list_output(node: PlanNode) -> tuple[PlanNode, ...]:
     """Return the columns that a node of a plan passes to the node above it."""
     added: list[PlanNode] = []
     while not any(field in node.fields for field in _OUTPUTS):
-        added[:0] = [one for field in _ADDED for one in node.expressions(field)]
+        added[:0] = [column for field in _ADDED for column in node.expressions(field)]
         if node.kind == "Join" and _read_class_name(node.fields.get("joinType")) not in _ONE_SIDED:
-            return (*(one for child in node.children for one in list_output(child)), *added)
+            return (*(column for child in node.children for column in list_output(child)), *added)
         if not node.children:
             return tuple(added)
         node = node.children[0]
-    told = next(field for field in _OUTPUTS if field in node.fields)
-    return (*node.expressions(told), *added)
+    output = next(field for field in _OUTPUTS if field in node.fields)
+    return (*node.expressions(output), *added)
 
 
 def _find_streaming(top: PlanNode) -> set[int]:
     """Return the numbers of the sources and of all nodes above them."""
-    found: set[int] = set()
+    streaming: set[int] = set()
     for node in reversed([*top.walk()]):
-        if is_source(node.kind) or any(child.number in found for child in node.children):
-            found.add(node.number)
-    return found
+        if is_source(node.kind) or any(child.number in streaming for child in node.children):
+            streaming.add(node.number)
+    return streaming
 
 
-def _list_used_columns(tree_: PlanNode) -> Iterator[int]:
-    for one in tree_.walk():
-        if one.kind == "AttributeReference":
-            yield read_expr_id(one)
+def _list_used_columns(expression: PlanNode) -> Iterator[int]:
+    for node in expression.walk():
+        if node.kind == "AttributeReference":
+            yield read_expr_id(node)
 
 
 def _split_conjuncts(conditions: Sequence[PlanNode]) -> Iterator[PlanNode]:
     waiting = [*reversed(conditions)]
     while waiting:
-        one = waiting.pop()
-        if one.kind == "And":
-            waiting.extend(reversed(one.children))
+        condition = waiting.pop()
+        if condition.kind == "And":
+            waiting.extend(reversed(condition.children))
         else:
-            yield one
+            yield condition
 
 
 def _name_kind(node: PlanNode, keys: Sequence[Term]) -> str:
-    if node.kind == "Aggregate" and any(one.name == "session_window" for one in keys):
+    if node.kind == "Aggregate" and any(key.name == "session_window" for key in keys):
         return _SESSION
     if node.kind == "TransformWithStateInPySpark":
-        told = [one.fields.get("evalType") for one in node.expressions("functionExpr")]
-        if set(told) & _OF_PANDAS:
+        eval_types = [
+            function.fields.get("evalType") for function in node.expressions("functionExpr")
+        ]
+        if set(eval_types) & _PANDAS_EVAL_TYPES:
             return _STATEFUL["TransformWithStateInPandas"]
     return _STATEFUL[node.kind]
 
 
 def _read_details(node: PlanNode, terms: Terms) -> Mapping[str, str]:
     """Return the details of an operator, for example type, timeout and function of its state."""
-    found: dict[str, str] = {}
+    details: dict[str, str] = {}
     for field, name in (
         ("timeout", "timeout"),
         ("timeMode", "time mode"),
         ("outputMode", "output mode"),
     ):
         if field in node.fields and node.kind not in ("Aggregate", "Deduplicate"):
-            found[name] = _read_class_name(node.fields[field])
+            details[name] = _read_class_name(node.fields[field])
     if "stateType" in node.fields:
-        found["state"] = format_type(node.fields["stateType"], nulls=True)
-    for one in node.expressions("functionExpr"):
-        found["function"] = str(one.fields.get("name"))
+        details["state"] = format_type(node.fields["stateType"], nulls=True)
+    for expression in node.expressions("functionExpr"):
+        details["function"] = str(expression.fields.get("name"))
     if node.kind == "GlobalLimit":
-        found["limit"] = " ".join(terms.text(one) for one in node.expressions("limitExpr"))
-    return found
+        details["limit"] = " ".join(
+            terms.format(expression) for expression in node.expressions("limitExpr")
+        )
+    return details
 
 
 def _read_class_name(value: Json) -> str:
-    told = as_mapping(value).get("object") or as_mapping(value).get("product-class") or value
-    return str(told).rstrip("$").rpartition(".")[2].rpartition("$")[2]
+    name = as_mapping(value).get("object") or as_mapping(value).get("product-class") or value
+    return str(name).rstrip("$").rpartition(".")[2].rpartition("$")[2]

@@ -17,14 +17,14 @@ _SYMBOLS = {
     "Subtract": "-", "Multiply": "*", "Divide": "/", "Remainder": "%",
 }  # fmt: skip
 # Fields that do not affect the value of an expression.
-_SILENT = frozenset({
+_IGNORED_FIELDS = frozenset({
     "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata",
     "nonInheritableMetadataKeys", "nullable", "evalContext", "evalMode", "mode", "timeZoneId",
     "child", "left", "right", "children", "func", "numExpressions", "initMsg", "dataType",
     "udfDeterministic", "isDistinct", "name", "functionName", "origin", "failOnError",
     "replacement",
 })  # fmt: skip
-_THROUGH = frozenset({
+_TRANSPARENT = frozenset({
     "Alias", "KnownNullable", "KnownNotNull", "PreciseTimestampConversion", "PromotePrecision",
     "CheckOverflow", "TempResolvedColumn",
 })  # fmt: skip
@@ -40,119 +40,121 @@ class Terms:
     """The meaning of each column of a plan."""
 
     def __init__(self, plan: PlanNode) -> None:
-        self._made: dict[int, Sequence[PlanNode]] = {}
+        self._definitions: dict[int, Sequence[PlanNode]] = {}
         self._types: dict[int, str] = {}
         self._texts: dict[int, str] = {}
-        sources = [one for one in plan.walk() if is_source(one.kind)]
+        sources = [node for node in plan.walk() if is_source(node.kind)]
         for index, source in enumerate(sources):
             for column in source.expressions("output"):
-                of = f"source{index}." if len(sources) > 1 else ""
-                self._texts[read_expr_id(column)] = f"{of}{column.fields.get('name')}"
+                prefix = f"source{index}." if len(sources) > 1 else ""
+                self._texts[read_expr_id(column)] = f"{prefix}{column.fields.get('name')}"
         # From the sources up, so that the columns of an expression already have their texts.
         for node in reversed([*plan.walk()]):
             self._learn(node)
-        for number in self._made:
-            self._column(number, "", 0)
+        for number in self._definitions:
+            self._format_column(number, "", 0)
 
     def _learn(self, node: PlanNode) -> None:
         for top in node.all_expressions():
-            for one in top.walk():
-                if one.kind == "Alias" and one.children:
-                    self._made.setdefault(read_expr_id(one), one.children[:1])
-                elif one.kind == "AttributeReference":
+            for expression in top.walk():
+                if expression.kind == "Alias" and expression.children:
+                    self._definitions.setdefault(read_expr_id(expression), expression.children[:1])
+                elif expression.kind == "AttributeReference":
                     self._types.setdefault(
-                        read_expr_id(one), format_type(one.fields.get("dataType"))
+                        read_expr_id(expression), format_type(expression.fields.get("dataType"))
                     )
         if node.kind == "Expand":
             self._learn_expanded(node)
         results = node.expressions("resultAttrs")
-        for column, made in zip(results, node.expressions("udfs"), strict=False):
-            self._made.setdefault(read_expr_id(column), (made,))
+        for column, definition in zip(results, node.expressions("udfs"), strict=False):
+            self._definitions.setdefault(read_expr_id(column), (definition,))
 
     def _learn_expanded(self, node: PlanNode) -> None:
         """Learn the outputs of an Expand, a sliding window: one expression per copy of a row."""
         rows = as_sequence(node.fields.get("projections"))
-        made = [PlanNode(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
-        cells = [one.expressions("x") for one in made]
+        projections = [PlanNode(kind="x", number=0, fields={"x": row}, children=()) for row in rows]
+        cells = [projection.expressions("x") for projection in projections]
         for index, column in enumerate(node.expressions("output")):
             copies = [row[index] for row in cells if index < len(row)]
-            self._made.setdefault(read_expr_id(column), copies)
+            self._definitions.setdefault(read_expr_id(column), copies)
 
-    def type_of(self, number: int) -> str:
+    def find_type(self, number: int) -> str:
         """Return the type of a column, or an empty text if no expression refers to it."""
         return self._types.get(number, "")
 
-    def text(self, tree: PlanNode, depth: int = 0) -> str:
+    def format(self, tree: PlanNode, depth: int = 0) -> str:
         """Return an expression in terms of source columns."""
         if depth > _DEEPEST:
-            return _shorten(" ".join(map(self._alone, tree.walk())))
-        if tree.kind in _THROUGH and tree.children:
-            return self.text(tree.children[0], depth + 1)
-        return _shorten(self._told(tree, depth))
+            return _shorten(" ".join(map(self._format_alone, tree.walk())))
+        if tree.kind in _TRANSPARENT and tree.children:
+            return self.format(tree.children[0], depth + 1)
+        return _shorten(self._format(tree, depth))
 
-    def _alone(self, tree: PlanNode) -> str:
+    def _format_alone(self, tree: PlanNode) -> str:
         """Return a node without its children, for an expression that is nested too deep."""
         if tree.kind == "AttributeReference":
             return self._texts.get(read_expr_id(tree), str(tree.fields.get("name")))
         return " ".join([tree.kind, *_list_own_fields(tree), str(tree.fields.get("value", ""))])
 
-    def _told(self, tree: PlanNode, depth: int) -> str:
+    def _format(self, tree: PlanNode, depth: int) -> str:
         if tree.kind in _SYMBOLS and len(tree.children) == 2:  # noqa: PLR2004  two sides
-            left, right = (self.text(one, depth + 1) for one in tree.children)
+            left, right = (self.format(child, depth + 1) for child in tree.children)
             return f"({left} {_SYMBOLS[tree.kind]} {right})"
         match tree.kind:
             case "AttributeReference":
-                found = self._column(read_expr_id(tree), str(tree.fields.get("name")), depth)
+                text = self._format_column(read_expr_id(tree), str(tree.fields.get("name")), depth)
             case "Literal":
-                found = str(tree.fields.get("value"))
+                text = str(tree.fields.get("value"))
             case "AggregateExpression" if tree.children:
-                found = self._aggregate(tree, depth)
+                text = self._format_aggregate(tree, depth)
             case "Cast" if tree.children:
-                inner = self.text(tree.children[0], depth + 1)
-                known = tree.children[0].kind == "Literal"
+                inner = self.format(tree.children[0], depth + 1)
+                is_literal = tree.children[0].kind == "Literal"
                 type_ = format_type(tree.fields.get("dataType"))
-                found = inner if known else f"cast({inner} as {type_})"
+                text = inner if is_literal else f"cast({inner} as {type_})"
             case _:
                 window = tree.kind == "CreateNamedStruct" and _is_window(tree)
-                found = self._window(tree, depth) if window else self._call(tree, depth)
-        return found
+                text = (
+                    self._format_window(tree, depth) if window else self._format_call(tree, depth)
+                )
+        return text
 
-    def _column(self, number: int, name: str, depth: int) -> str:
-        if number not in self._texts and number in self._made:
+    def _format_column(self, number: int, name: str, depth: int) -> str:
+        if number not in self._texts and number in self._definitions:
             # The name first, so that a column that refers to itself does not recurse forever.
             self._texts[number] = name
-            made = (self.text(one, depth + 1) for one in self._made[number])
-            self._texts[number] = "; ".join(dict.fromkeys(made))
+            parts = (self.format(definition, depth + 1) for definition in self._definitions[number])
+            self._texts[number] = "; ".join(dict.fromkeys(parts))
         return self._texts.get(number, name)
 
-    def _aggregate(self, tree: PlanNode, depth: int) -> str:
+    def _format_aggregate(self, tree: PlanNode, depth: int) -> str:
         distinct = "distinct " if tree.fields.get("isDistinct") is True else ""
-        function, *only = (self.text(one, depth + 1) for one in tree.children)
-        return f"{distinct}{function}{f' where {only[0]}' if only else ''}"
+        function, *condition = (self.format(child, depth + 1) for child in tree.children)
+        return f"{distinct}{function}{f' where {condition[0]}' if condition else ''}"
 
-    def _call(self, tree: PlanNode, depth: int) -> str:
+    def _format_call(self, tree: PlanNode, depth: int) -> str:
         name = tree.kind
         if name == "GetStructField" and tree.children:
-            return f"{self.text(tree.children[0], depth + 1)}.{_name_field(tree)}"
+            return f"{self.format(tree.children[0], depth + 1)}.{_name_field(tree)}"
         if name in ("PythonUDF", "PythonUDAF", "ScalaUDF", "StaticInvoke", "Invoke"):
             name = str(tree.fields.get("name") or tree.fields.get("functionName") or name)
         else:
             name = _CAMEL.sub("_", name).lower()
             name = _RENAMED.get(name, name)
-        inside = [self.text(one, depth + 1) for one in tree.children]
-        return f"{name}({', '.join([*inside, *_list_own_fields(tree)])})"
+        arguments = [self.format(child, depth + 1) for child in tree.children]
+        return f"{name}({', '.join([*arguments, *_list_own_fields(tree)])})"
 
-    def _window(self, tree: PlanNode, depth: int) -> str:
+    def _format_window(self, tree: PlanNode, depth: int) -> str:
         """Return `window(t, 300 s)` for a window, which in a plan is half a page of arithmetic."""
         columns: dict[str, None] = {}
         lengths: dict[str, None] = {}
-        for one in tree.walk():
-            if one.kind == "AttributeReference":
-                columns[self.text(one, depth + 1)] = None
-            elif one.kind == "Literal" and one.fields.get("value") not in ("start", "end"):
-                lengths[_format_length(one)] = None
-        shown = [one for one in lengths if one not in ("0", "")]
-        return f"window({', '.join([*columns, *shown])})"
+        for node in tree.walk():
+            if node.kind == "AttributeReference":
+                columns[self.format(node, depth + 1)] = None
+            elif node.kind == "Literal" and node.fields.get("value") not in ("start", "end"):
+                lengths[_format_length(node)] = None
+        arguments = [length for length in lengths if length not in ("0", "")]
+        return f"window({', '.join([*columns, *arguments])})"
 
 
 def read_expr_id(tree: PlanNode) -> int:
@@ -171,7 +173,7 @@ def _list_own_fields(tree: PlanNode) -> list[str]:
     return [
         f"{key} {_format_scalar(value)}"
         for key, value in tree.fields.items()
-        if key not in _SILENT and _format_scalar(value) and not isinstance(value, int)
+        if key not in _IGNORED_FIELDS and _format_scalar(value) and not isinstance(value, int)
     ]
 
 
@@ -184,16 +186,16 @@ def _shorten(text: str) -> str:
 
 def _name_field(tree: PlanNode) -> str:
     """Return the name of the field that is read from a struct, or its position without a type."""
-    place, inner = tree.fields.get("ordinal"), tree.children[0].fields
-    told = as_mapping(inner.get("dataType") or inner.get("schema")).get("fields")
-    if isinstance(told, list | tuple) and isinstance(place, int) and place < len(told):
-        return str(as_mapping(told[place]).get("name"))
-    return str(place)
+    position, parent = tree.fields.get("ordinal"), tree.children[0].fields
+    fields = as_mapping(parent.get("dataType") or parent.get("schema")).get("fields")
+    if isinstance(fields, list | tuple) and isinstance(position, int) and position < len(fields):
+        return str(as_mapping(fields[position]).get("name"))
+    return str(position)
 
 
 def _is_window(tree: PlanNode) -> bool:
-    names = [one.fields.get("value") for one in tree.children if one.kind == "Literal"]
-    times = (one.kind == "PreciseTimestampConversion" for one in tree.walk())
+    names = [node.fields.get("value") for node in tree.children if node.kind == "Literal"]
+    times = (node.kind == "PreciseTimestampConversion" for node in tree.walk())
     return names[:2] == ["start", "end"] and any(times)
 
 
@@ -208,8 +210,8 @@ def _format_scalar(value: Json) -> str:
     """Return a simple field as text; empty for an expression or for nothing of interest."""
     if isinstance(value, str | bool | int | float):
         return str(value)
-    told = as_mapping(value).get("object")
-    return str(told).rpartition(".")[2].rstrip("$") if isinstance(told, str) else ""
+    name = as_mapping(value).get("object")
+    return str(name).rpartition(".")[2].rstrip("$") if isinstance(name, str) else ""
 
 
 _SIMPLE = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
@@ -219,21 +221,24 @@ def format_type(value: Json, *, nulls: bool = False) -> str:
     """Return a data type in SQL, from Spark's JSON of it; `nulls` adds `not null`."""
     if isinstance(value, str):
         return _SIMPLE.get(value, value)
-    told = as_mapping(value)
+    fields = as_mapping(value)
 
-    def inside(type_: str, nullable: str, of: Mapping[str, Json]) -> str:
-        never = nulls and of.get(nullable) is False
-        return f"{format_type(of.get(type_), nulls=nulls)}{' not null' if never else ''}"
+    def format_inner(type_: str, nullable: str, parent: Mapping[str, Json]) -> str:
+        is_required = nulls and parent.get(nullable) is False
+        return f"{format_type(parent.get(type_), nulls=nulls)}{' not null' if is_required else ''}"
 
-    match told.get("type"):
+    match fields.get("type"):
         case "array":
-            return f"array<{inside('elementType', 'containsNull', told)}>"
+            return f"array<{format_inner('elementType', 'containsNull', fields)}>"
         case "map":
-            key = format_type(told.get("keyType"), nulls=nulls)
-            return f"map<{key},{inside('valueType', 'valueContainsNull', told)}>"
+            key = format_type(fields.get("keyType"), nulls=nulls)
+            return f"map<{key},{format_inner('valueType', 'valueContainsNull', fields)}>"
         case "struct":
-            fields = map(as_mapping, as_sequence(told.get("fields")))
-            inner = (f"{one.get('name')}:{inside('type', 'nullable', one)}" for one in fields)
+            members = map(as_mapping, as_sequence(fields.get("fields")))
+            inner = (
+                f"{field.get('name')}:{format_inner('type', 'nullable', field)}"
+                for field in members
+            )
             return f"struct<{','.join(inner)}>"
         case _:
-            return str(told.get("sqlType") or told.get("type") or "")
+            return str(fields.get("sqlType") or fields.get("type") or "")

@@ -35,38 +35,38 @@ class PlanNode:
         """Yield this node and every node below it, a parent before its children."""
         waiting = [self]
         while waiting:
-            one = waiting.pop()
-            yield one
-            waiting.extend(reversed(one.children))
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
 
 
-def parse_tree(listed: Json) -> PlanNode | None:
+def parse_tree(nodes: Json) -> PlanNode | None:
     """Return the tree of a list of nodes, or None for other JSON."""
-    if not _is_node_list(listed) or not isinstance(listed, Sequence) or not listed:
+    if not _is_node_list(nodes) or not isinstance(nodes, Sequence) or not nodes:
         return None
     # From the end: the children of a node are the nearest later nodes without a parent.
-    untaken: list[PlanNode] = []
-    for number in reversed(range(len(listed))):
-        one = listed[number]
-        fields: Mapping[str, Json] = one if isinstance(one, Mapping) else {}
+    orphans: list[PlanNode] = []
+    for number in reversed(range(len(nodes))):
+        node = nodes[number]
+        fields: Mapping[str, Json] = node if isinstance(node, Mapping) else {}
         count, name = fields.get("num-children"), fields.get("class")
-        most = min(count, len(untaken)) if isinstance(count, int) else 0
-        children = tuple(untaken.pop() for _ in range(most))
+        taken = min(count, len(orphans)) if isinstance(count, int) else 0
+        children = tuple(orphans.pop() for _ in range(taken))
         kind = str(name).rpartition(".")[2].rstrip("$")
-        untaken.append(PlanNode(kind=kind, number=number, fields=fields, children=children))
-    return untaken[-1]
+        orphans.append(PlanNode(kind=kind, number=number, fields=fields, children=children))
+    return orphans[-1]
 
 
 def _parse_field(value: Json) -> Iterator[PlanNode]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return
     if _is_node_list(value):
-        found = parse_tree(value)
-        if found is not None:
-            yield found
+        tree = parse_tree(value)
+        if tree is not None:
+            yield tree
         return
-    for one in value:
-        yield from _parse_field(one)
+    for item in value:
+        yield from _parse_field(item)
 
 
 def _is_node_list(value: Json) -> bool:

@@ -23,24 +23,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def decode_sources(value: Json) -> tuple[SourceProgress, ...]:
     """Return what each source contributed to the batch."""
-    return tuple(_decode_source(json.as_mapping(one)) for one in as_sequence(value))
+    return tuple(_decode_source(json.as_mapping(source)) for source in as_sequence(value))
 
 
 def decode_operators(value: Json) -> tuple[OperatorProgress, ...]:
     """Return the state of each operator after the batch."""
-    return tuple(_decode_operator(json.as_mapping(one)) for one in as_sequence(value))
+    return tuple(_decode_operator(json.as_mapping(operator)) for operator in as_sequence(value))
 
 
 def decode_numbers(value: Json) -> Mapping[str, int]:
     """Return the whole numbers among an object's members."""
-    found = ((key, log.as_integer(one)) for key, one in json.as_mapping(value).items())
-    return {key: number for key, number in found if number is not None}
+    numbers = ((key, log.as_integer(member)) for key, member in json.as_mapping(value).items())
+    return {key: number for key, number in numbers if number is not None}
 
 
 def decode_integer(value: Json, name: str) -> int | Unknown:
     """Return a whole number, or Unknown if it is missing."""
-    found = log.as_integer(value)
-    return Unknown(reason=f"there is no {name}") if found is None else found
+    number = log.as_integer(value)
+    return Unknown(reason=f"there is no {name}") if number is None else number
 
 
 def decode_text(value: Json, name: str) -> str | Unknown:
@@ -59,12 +59,12 @@ def parse_time_ms(value: Json) -> int | Unknown:
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _decode_source(found: Mapping[str, Json]) -> SourceProgress:
+def _decode_source(fields: Mapping[str, Json]) -> SourceProgress:
     return SourceProgress(
-        description=str(found.get("description") or ""),
-        start=_decode_offset(found.get("startOffset")),
-        end=_decode_offset(found.get("endOffset")),
-        rows=decode_integer(found.get("numInputRows"), "number of rows"),
+        description=str(fields.get("description") or ""),
+        start=_decode_offset(fields.get("startOffset")),
+        end=_decode_offset(fields.get("endOffset")),
+        rows=decode_integer(fields.get("numInputRows"), "number of rows"),
     )
 
 
@@ -75,7 +75,7 @@ def _decode_offset(value: Json) -> Json:
     return value if isinstance(inner, Unreadable) else inner
 
 
-def _decode_operator(found: Mapping[str, Json]) -> OperatorProgress:
+def _decode_operator(fields: Mapping[str, Json]) -> OperatorProgress:
     return OperatorProgress(
-        name=str(found.get("operatorName") or ""), numbers=decode_numbers(dict(found))
+        name=str(fields.get("operatorName") or ""), numbers=decode_numbers(dict(fields))
     )

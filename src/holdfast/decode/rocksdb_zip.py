@@ -44,7 +44,7 @@ def decode(data: bytes) -> RocksDbSnapshot | Unreadable:
     members = _list_members(data)
     if isinstance(members, Unreadable):
         return members
-    member = next((one for one in members if one.name == b"metadata"), None)
+    member = next((candidate for candidate in members if candidate.name == b"metadata"), None)
     if member is None:
         return Unreadable(reason="the zip holds no `metadata`")
     content = _read_member(data, member)
@@ -56,27 +56,27 @@ def decode_metadata(data: bytes) -> RocksDbSnapshot | Unreadable:
     head = log.split_version(data, "RocksDB metadata", (1, 2))
     if isinstance(head, Unreadable):
         return head
-    found = log.parse_object(head[1])
-    if isinstance(found, Unreadable):
-        return found
-    keys = log.as_integer(found.get("numKeys"))
+    fields = log.parse_object(head[1])
+    if isinstance(fields, Unreadable):
+        return fields
+    keys = log.as_integer(fields.get("numKeys"))
     if keys is None:
         return Unreadable(reason="has no number of keys")
     return RocksDbSnapshot(
         version=head[0],
         keys=keys,
-        internal_keys=log.as_integer(found.get("numInternalKeys")) or 0,
-        sst_files=_decode_files(found.get("sstFiles"), "dfsSstFileName"),
-        log_files=_decode_files(found.get("logFiles"), "dfsLogFileName"),
+        internal_keys=log.as_integer(fields.get("numInternalKeys")) or 0,
+        sst_files=_decode_files(fields.get("sstFiles"), "dfsSstFileName"),
+        log_files=_decode_files(fields.get("logFiles"), "dfsLogFileName"),
         column_families={
             name: log.as_integer(number) or 0
-            for name, number in json.as_mapping(found.get("columnFamilyMapping")).items()
+            for name, number in json.as_mapping(fields.get("columnFamilyMapping")).items()
         },
     )
 
 
 def _decode_files(value: Json, stored: str) -> tuple[RocksDbFile, ...]:
-    return tuple(_decode_file(json.as_mapping(one), stored) for one in json.as_sequence(value))
+    return tuple(_decode_file(json.as_mapping(file), stored) for file in json.as_sequence(value))
 
 
 def _decode_file(value: Mapping[str, Json], stored: str) -> RocksDbFile:

@@ -29,61 +29,61 @@ def _decode_event(line: bytes, run_id: RunId) -> QueryEvent | Unreadable:
     text = log.decode_text(line)
     if isinstance(text, Unreadable):
         return text
-    found = log.parse_object(text)
-    if isinstance(found, Unreadable):
-        return found
-    match found.get("event"):
+    fields = log.parse_object(text)
+    if isinstance(fields, Unreadable):
+        return fields
+    match fields.get("event"):
         case "started":
-            return _decode_start(found, run_id)
+            return _decode_start(fields, run_id)
         case "progress":
-            return _decode_progress(found, run_id)
+            return _decode_progress(fields, run_id)
         case "terminated":
-            return _decode_end(found, run_id)
+            return _decode_end(fields, run_id)
         case _:
             return Unreadable(reason=f"`{log.shorten(text)}` is no record of a run")
 
 
-def _decode_start(found: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreadable:
-    query_id, name, sources = (found.get(key) for key in ("query_id", "name", "sources"))
+def _decode_start(fields: Mapping[str, Json], run_id: RunId) -> QueryStarted | Unreadable:
+    query_id, name, sources = (fields.get(key) for key in ("query_id", "name", "sources"))
     if not isinstance(query_id, str):
         return Unreadable(reason="the start of a run has no query id")
     return QueryStarted(
-        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(fields.get("at_ms"), "time"),
         query_id=QueryId(query_id),
         run_id=run_id,
         name=name if isinstance(name, str) else "",
-        spark_version=progress.decode_text(found.get("spark_version"), "version of Spark"),
-        location=progress.decode_text(found.get("location"), "location"),
-        sink=progress.decode_text(found.get("sink"), "sink"),
-        output_mode=progress.decode_text(found.get("output_mode"), "output mode"),
-        sources=tuple(one for one in as_sequence(sources) if isinstance(one, str)),
-        settings=log.as_texts(found.get("configuration")),
-        record=found,
+        spark_version=progress.decode_text(fields.get("spark_version"), "version of Spark"),
+        location=progress.decode_text(fields.get("location"), "location"),
+        sink=progress.decode_text(fields.get("sink"), "sink"),
+        output_mode=progress.decode_text(fields.get("output_mode"), "output mode"),
+        sources=tuple(source for source in as_sequence(sources) if isinstance(source, str)),
+        settings=log.as_texts(fields.get("configuration")),
+        record=fields,
     )
 
 
-def _decode_progress(found: Mapping[str, Json], run_id: RunId) -> QueryProgress | Unreadable:
-    batch, watermark = log.as_integer(found.get("batch")), found.get("watermark")
+def _decode_progress(fields: Mapping[str, Json], run_id: RunId) -> QueryProgress | Unreadable:
+    batch, watermark = log.as_integer(fields.get("batch")), fields.get("watermark")
     if batch is None:
         return Unreadable(reason="the progress of a run has no batch")
     return QueryProgress(
-        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(fields.get("at_ms"), "time"),
         query_id=Unknown(reason="the start of the run says it"),
         run_id=run_id,
         batch=BatchId(batch),
-        rows=progress.decode_integer(found.get("rows"), "number of rows"),
+        rows=progress.decode_integer(fields.get("rows"), "number of rows"),
         sink=Unknown(reason="the start of the run says it"),
-        sources=progress.decode_sources(found.get("sources")),
-        operators=progress.decode_operators(found.get("state")),
-        durations_ms=progress.decode_numbers(found.get("duration_ms")),
+        sources=progress.decode_sources(fields.get("sources")),
+        operators=progress.decode_operators(fields.get("state")),
+        durations_ms=progress.decode_numbers(fields.get("duration_ms")),
         watermark=watermark if isinstance(watermark, str) else "",
     )
 
 
-def _decode_end(found: Mapping[str, Json], run_id: RunId) -> QueryTerminated:
-    error = found.get("error")
+def _decode_end(fields: Mapping[str, Json], run_id: RunId) -> QueryTerminated:
+    error = fields.get("error")
     return QueryTerminated(
-        at_ms=progress.decode_integer(found.get("at_ms"), "time"),
+        at_ms=progress.decode_integer(fields.get("at_ms"), "time"),
         query_id=Unknown(reason="the start of the run says it"),
         run_id=run_id,
         error=error if isinstance(error, str) else "",

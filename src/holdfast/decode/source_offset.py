@@ -85,17 +85,20 @@ def decode(value: Json, *, described: str = "") -> Offset:
         return NoOffset()
     if _PYTHON in described.lower():
         return OpaqueOffset(value=value, source="a Python data source")
-    found = next((one for one in (shape(value) for shape in _SHAPES) if one is not None), None)
-    if found is None:
+    offset = next(
+        (candidate for candidate in (shape(value) for shape in _SHAPES) if candidate is not None),
+        None,
+    )
+    if offset is None:
         return OpaqueOffset(value=value)
-    return _apply_description(found, described) if described else found
+    return _apply_description(offset, described) if described else offset
 
 
 def _apply_description(offset: RecognisedOffset, described: str) -> RecognisedOffset:
     """Return the offset with the kind that the description names, if the shape allows it."""
     name = name_source(described)
     allowed = (offset.recognition.source, *offset.recognition.others)
-    if not name or not any(one.startswith(name) for one in allowed):
+    if not name or not any(kind.startswith(name) for kind in allowed):
         return offset
     named = Recognition(source=name, basis=Basis.DESCRIPTION)
     if isinstance(offset, KafkaOffset) and name == "Event Hubs":
@@ -123,8 +126,8 @@ def find_start(previous: Json, began: Json, *, described: str = "") -> Json:
 
 def list_positions(offset: Offset) -> tuple[tuple[str, str], ...]:
     """Return the position of each partition as text; a source without partitions has one, ""."""
-    found = _read_positions(offset)
-    return tuple((partition, found[partition].text) for partition in sorted(found))
+    positions = _read_positions(offset)
+    return tuple((partition, positions[partition].text) for partition in sorted(positions))
 
 
 class _Position(NamedTuple):

@@ -57,11 +57,11 @@ def match_files(value: Json) -> FileOffset | None:
 
 def match_delta(value: Json) -> DeltaOffset | None:
     """Match a Delta table."""
-    found = json.as_mapping(value)
-    table = found.get("reservoirId")
+    fields = json.as_mapping(value)
+    table = fields.get("reservoirId")
     version, index = (
-        log.as_integer(found.get("reservoirVersion")),
-        log.as_integer(found.get("index")),
+        log.as_integer(fields.get("reservoirVersion")),
+        log.as_integer(fields.get("index")),
     )
     if not isinstance(table, str) or version is None or index is None:
         return None
@@ -70,17 +70,17 @@ def match_delta(value: Json) -> DeltaOffset | None:
         table_id=table,
         version=version,
         index=index,
-        in_starting_snapshot=found.get("isStartingVersion") is True,
-        source_version=log.as_integer(found.get("sourceVersion")) or 0,
+        in_starting_snapshot=fields.get("isStartingVersion") is True,
+        source_version=log.as_integer(fields.get("sourceVersion")) or 0,
     )
 
 
 def match_iceberg(value: Json) -> IcebergOffset | None:
     """Match an Iceberg table."""
-    found = json.as_mapping(value)
+    fields = json.as_mapping(value)
     snapshot, position = (
-        log.as_integer(found.get("snapshot_id")),
-        log.as_integer(found.get("position")),
+        log.as_integer(fields.get("snapshot_id")),
+        log.as_integer(fields.get("position")),
     )
     if snapshot is None or position is None:
         return None
@@ -88,7 +88,7 @@ def match_iceberg(value: Json) -> IcebergOffset | None:
         recognition=_make_sure_recognition("Iceberg"),
         snapshot_id=snapshot,
         position=position,
-        scans_all_files=found.get("scan_all_files") is True,
+        scans_all_files=fields.get("scan_all_files") is True,
     )
 
 
@@ -110,9 +110,9 @@ def match_kafka(value: Json) -> KafkaOffset | None:
 
 def match_rate_micro_batch(value: Json) -> RateMicroBatchOffset | None:
     """Match the rate-micro-batch source."""
-    found = json.as_mapping(value)
-    rows, timestamp = log.as_integer(found.get("offset")), log.as_integer(found.get("timestamp"))
-    if rows is None or timestamp is None or len(found) != 2:  # noqa: PLR2004
+    fields = json.as_mapping(value)
+    rows, timestamp = log.as_integer(fields.get("offset")), log.as_integer(fields.get("timestamp"))
+    if rows is None or timestamp is None or len(fields) != 2:  # noqa: PLR2004
         return None
     return RateMicroBatchOffset(
         recognition=_make_shared_recognition("rate-micro-batch", "a Python data source"),
@@ -144,7 +144,7 @@ def match_partition_numbers(value: Json) -> PartitionNumbersOffset | None:
             "Pub/Sub Lite", "memory in continuous or real-time mode"
         )
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        numbers = _parse_numbers({str(index): one for index, one in enumerate(value)})
+        numbers = _parse_numbers({str(index): number for index, number in enumerate(value)})
         recognition = _make_shared_recognition("socket in continuous mode", "a Python data source")
     else:
         return None
@@ -153,11 +153,11 @@ def match_partition_numbers(value: Json) -> PartitionNumbersOffset | None:
 
 def match_number(value: Json) -> NumberOffset | None:
     """Match a bare number."""
-    found = log.as_integer(value)
-    if found is None:
+    number = log.as_integer(value)
+    if number is None:
         return None
     others = ("memory", "rate", "files of Spark 2.1")
-    return NumberOffset(recognition=_make_shared_recognition("socket", *others), value=found)
+    return NumberOffset(recognition=_make_shared_recognition("socket", *others), value=number)
 
 
 def match_kinesis(value: Json) -> KinesisOffset | None:
@@ -181,10 +181,10 @@ def _parse_open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | 
     if not isinstance(stream, str):
         return None
     shards: dict[str, ShardPosition] = {}
-    for shard, found in value.items():
+    for shard, fields in value.items():
         if shard == "metadata":
             continue
-        position = json.as_mapping(found)
+        position = json.as_mapping(fields)
         iterator, number = position.get("iteratorType"), position.get("iteratorPosition")
         if not isinstance(iterator, str) or not isinstance(number, str):
             return None
@@ -201,65 +201,67 @@ def _parse_open_shards(value: Mapping[str, Json]) -> dict[str, ShardPosition] | 
 
 def _parse_databricks_shards(value: Sequence[Json]) -> dict[str, ShardPosition] | None:
     shards: dict[str, ShardPosition] = {}
-    for one in value:
-        found = json.as_mapping(one)
-        shard = json.as_mapping(found.get("shard"))
-        stream, name, last = shard.get("stream"), shard.get("shardId"), found.get("lastSeqNum")
+    for entry in value:
+        fields = json.as_mapping(entry)
+        shard = json.as_mapping(fields.get("shard"))
+        stream, name, last = shard.get("stream"), shard.get("shardId"), fields.get("lastSeqNum")
         if not isinstance(stream, str) or not isinstance(name, str):
             return None
         number = last if isinstance(last, str) else ""
-        shards[f"{stream}/{name}"] = ShardPosition("", number, found.get("closed") is True)
+        shards[f"{stream}/{name}"] = ShardPosition("", number, fields.get("closed") is True)
     return shards or None
 
 
 def match_auto_loader(value: Json) -> AutoLoaderOffset | None:
     """Match Auto Loader: likely if only `seqNum` and a version match, sure with more fields."""
-    found = json.as_mapping(value)
-    sequence = log.as_integer(found.get("seqNum"))
-    if sequence is None or "sourceVersion" not in found:
+    fields = json.as_mapping(value)
+    sequence = log.as_integer(fields.get("seqNum"))
+    if sequence is None or "sourceVersion" not in fields:
         return None
-    path = found.get("lastInputPath")
-    telling = {"lastBackfillStartTimeMs", "lastBackfillFinishTimeMs", "lastInputPath"} & set(found)
+    path = fields.get("lastInputPath")
+    specific = {"lastBackfillStartTimeMs", "lastBackfillFinishTimeMs", "lastInputPath"} & set(
+        fields
+    )
     return AutoLoaderOffset(
         recognition=_make_sure_recognition("Auto Loader")
-        if telling
+        if specific
         else _make_shared_recognition("Auto Loader", "Pub/Sub"),
         sequence=sequence,
-        source_version=log.as_integer(found.get("sourceVersion")) or 0,
+        source_version=log.as_integer(fields.get("sourceVersion")) or 0,
         input_path=path if isinstance(path, str) else "",
     )
 
 
 def match_pub_sub(value: Json) -> PubSubOffset | None:
     """Match Pub/Sub of Databricks."""
-    found = json.as_mapping(value)
-    sequence, epoch = log.as_integer(found.get("seqNum")), log.as_integer(found.get("fetchEpoch"))
+    fields = json.as_mapping(value)
+    sequence, epoch = log.as_integer(fields.get("seqNum")), log.as_integer(fields.get("fetchEpoch"))
     if sequence is None or epoch is None:
         return None
     return PubSubOffset(
         recognition=_make_sure_recognition("Pub/Sub"),
         sequence=sequence,
         fetch_epoch=epoch,
-        source_version=log.as_integer(found.get("sourceVersion")) or 0,
+        source_version=log.as_integer(fields.get("sourceVersion")) or 0,
     )
 
 
 def match_sequential_union(value: Json) -> SequentialUnionOffset | None:
     """Match Spark's sequential union."""
-    found = json.as_mapping(value)
-    active, every = found.get("activeSourceName"), _list_texts(found.get("allSourceNames"))
-    if not isinstance(active, str) or not every:
+    fields = json.as_mapping(value)
+    active, sources = fields.get("activeSourceName"), _list_texts(fields.get("allSourceNames"))
+    if not isinstance(active, str) or not sources:
         return None
     return SequentialUnionOffset(
         recognition=_make_sure_recognition("sequential union"),
         active=active,
-        all=every,
-        completed=_list_texts(found.get("completedSourceNames")),
+        all=sources,
+        completed=_list_texts(fields.get("completedSourceNames")),
     )
 
 
 def _list_texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in as_sequence(value) if isinstance(one, str))
+    return tuple(text for text in as_sequence(value) if isinstance(text, str))
 
 
 def _parse_numbers(value: Json) -> dict[int, int] | None:
@@ -267,11 +269,11 @@ def _parse_numbers(value: Json) -> dict[int, int] | None:
     if not isinstance(value, Mapping):
         return None
     numbers: dict[int, int] = {}
-    for key, one in value.items():
-        found = log.as_integer(one)
-        if found is None or not _is_number(key):
+    for key, member in value.items():
+        number = log.as_integer(member)
+        if number is None or not _is_number(key):
             return None
-        numbers[int(key)] = found
+        numbers[int(key)] = number
     return numbers
 
 

@@ -22,11 +22,11 @@ from holdfast.model.offsets import SourceStart
 
 def decode(data: bytes) -> SourceStart | Unreadable:
     """Return where the source began, or why the file cannot be read."""
-    found = _decode_bytes(data)
-    if isinstance(found, Unreadable) and data[1:2] == b"{":
+    start = _decode_bytes(data)
+    if isinstance(start, Unreadable) and data[1:2] == b"{":
         early = _decode_bytes(data[1:])
-        return found if isinstance(early, Unreadable) else early
-    return found
+        return start if isinstance(early, Unreadable) else early
+    return start
 
 
 def _decode_bytes(data: bytes) -> SourceStart | Unreadable:
@@ -46,9 +46,9 @@ def _decode_bytes(data: bytes) -> SourceStart | Unreadable:
 
 
 def _parse_start(text: str) -> SourceStart | Unreadable:
-    found = log.parse_json(text)
-    if isinstance(found, Unreadable):
-        return found
-    if isinstance(found, Mapping) and "path" in found and "batchId" in found:
+    offset = log.parse_json(text)
+    if isinstance(offset, Unreadable):
+        return offset
+    if isinstance(offset, Mapping) and "path" in offset and "batchId" in offset:
         return Unreadable(reason="an entry of a file source's log")
-    return SourceStart(offset=found)
+    return SourceStart(offset=offset)

@@ -40,17 +40,17 @@ class _Malformed(Exception):
 
 def decode(data: bytes) -> StateSchema | Unreadable:
     """Return the schema, or why it cannot be read."""
-    found = _try_decode(data, with_ids=True)
-    if isinstance(found, Unreadable) and data[2:4] == b"v3":
+    schema = _try_decode(data, with_ids=True)
+    if isinstance(schema, Unreadable) and data[2:4] == b"v3":
         early = _try_decode(data, with_ids=False)
-        return found if isinstance(early, Unreadable) else early
-    return found
+        return schema if isinstance(early, Unreadable) else early
+    return schema
 
 
 def _try_decode(data: bytes, *, with_ids: bool) -> StateSchema | Unreadable:
     reader = _Reader(data)
     try:
-        version = log.read_version(reader.utf())
+        version = log.read_version(reader.read_utf())
         if isinstance(version, Unreadable):
             return version
         if version not in KNOWN_VERSIONS:
@@ -76,28 +76,28 @@ class _Reader:
         self._at = end
         return taken
 
-    def short(self) -> int:
-        found: int = struct.unpack(">h", self._take(2))[0]
-        return found
+    def read_short(self) -> int:
+        number: int = struct.unpack(">h", self._take(2))[0]
+        return number
 
-    def integer(self) -> int:
-        found: int = struct.unpack(">i", self._take(4))[0]
-        return found
+    def read_integer(self) -> int:
+        number: int = struct.unpack(">i", self._take(4))[0]
+        return number
 
-    def utf(self) -> str:
-        return _join_surrogates(self._units())
+    def read_utf(self) -> str:
+        return _join_surrogates(self._read_units())
 
-    def chunks(self) -> str:
+    def read_chunks(self) -> str:
         """Read a text in chunks; a surrogate pair may be split between two chunks."""
-        count = self.integer()
+        count = self.read_integer()
         if count < 0:
             raise _Malformed(f"{count} chunks before byte {self._at}")
         parts: list[str] = []
         while len(parts) < count:
-            parts.append(self._units())
+            parts.append(self._read_units())
         return _join_surrogates("".join(parts))
 
-    def _units(self) -> str:
+    def _read_units(self) -> str:
         """Read a text like Java: each half of a surrogate pair is a character."""
         length: int = struct.unpack(">H", self._take(2))[0]
         raw = self._take(length)
@@ -114,10 +114,10 @@ def _join_surrogates(units: str) -> str:
 
 def _read_families(reader: _Reader, version: int, *, with_ids: bool) -> tuple[ColumnFamily, ...]:
     if version == 1:
-        return (_make_default_family(reader.utf(), reader.utf()),)
+        return (_make_default_family(reader.read_utf(), reader.read_utf()),)
     if version == 2:  # noqa: PLR2004
-        return (_make_default_family(reader.chunks(), reader.chunks()),)
-    count = reader.integer()
+        return (_make_default_family(reader.read_chunks(), reader.read_chunks()),)
+    count = reader.read_integer()
     if count < 0:
         raise _Malformed(f"{count} column families")
     families: list[ColumnFamily] = []
@@ -139,10 +139,10 @@ def _make_default_family(key: str, value: str) -> ColumnFamily:
 
 
 def _read_family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
-    name = reader.utf()
-    key_id, key = reader.short() if with_ids else 0, _parse_columns(reader.chunks())
-    value_id, value = reader.short() if with_ids else 0, _parse_columns(reader.chunks())
-    encoder, user_key = _parse_json(reader.chunks()), reader.chunks()
+    name = reader.read_utf()
+    key_id, key = reader.read_short() if with_ids else 0, _parse_columns(reader.read_chunks())
+    value_id, value = reader.read_short() if with_ids else 0, _parse_columns(reader.read_chunks())
+    encoder, user_key = _parse_json(reader.read_chunks()), reader.read_chunks()
     return ColumnFamily(
         name=name,
         key_schema_id=key_id,
@@ -155,10 +155,10 @@ def _read_family(reader: _Reader, *, with_ids: bool) -> ColumnFamily:
 
 
 def _parse_json(text: str) -> Json:
-    found = log.parse_json(text)
-    if isinstance(found, Unreadable):
-        raise _Malformed(found.reason)
-    return found
+    value = log.parse_json(text)
+    if isinstance(value, Unreadable):
+        raise _Malformed(value.reason)
+    return value
 
 
 def _parse_columns(text: str) -> tuple[StateColumn, ...]:
@@ -191,18 +191,18 @@ def _format_type(value: Json, depth: int, collations: Mapping[str, Json], path: 
         return _format_simple_type(value, collations.get(path))
 
     def inner(member: str, step: str) -> str:
-        return _format_type(found.get(member), depth + 1, collations, f"{path}.{step}")
+        return _format_type(fields.get(member), depth + 1, collations, f"{path}.{step}")
 
-    found = json.as_mapping(value)
-    match found.get("type"):
+    fields = json.as_mapping(value)
+    match fields.get("type"):
         case "array":
             return f"array<{inner('elementType', 'element')}>"
         case "map":
             return f"map<{inner('keyType', 'key')},{inner('valueType', 'value')}>"
         case "struct":
-            return f"struct<{','.join(_format_members(found.get('fields'), depth + 1))}>"
+            return f"struct<{','.join(_format_members(fields.get('fields'), depth + 1))}>"
         case "udt":
-            return _format_type(found.get("sqlType", "udt"), depth + 1, {}, "")
+            return _format_type(fields.get("sqlType", "udt"), depth + 1, {}, "")
         case _:
             raise _Malformed(f"`{log.shorten(json.to_canonical(value))}` is no type")
 

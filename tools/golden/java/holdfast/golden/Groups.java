@@ -14,14 +14,14 @@ import org.apache.spark.sql.streaming.GroupState;
 import org.apache.spark.sql.streaming.GroupStateTimeout;
 import org.apache.spark.sql.streaming.OutputMode;
 
-/** The stateful operators that Spark has for Scala and Java only, over rows whose first column is a text. */
+/** The stateful operators that Spark has only for Scala and Java, over rows whose first column is a text. */
 public final class Groups {
-  // After every event of the scenarios, which are of 2026-01-01: a time-out has to lie ahead of the watermark.
+  // Later than every event of the scenarios, on 2026-01-01: a timeout must be later than the watermark.
   private static final long TOMORROW = 1767312000000L;
 
   private Groups() {}
 
-  /** What is kept of a key. */
+  /** The state of a key. */
   public static final class Seen implements Serializable {
     private long n;
     private String note;
@@ -85,14 +85,14 @@ public final class Groups {
     return rows.groupByKey(new Key(), Encoders.STRING());
   }
 
-  /** `mapGroupsWithState`, without a time-out. */
+  /** Applies `mapGroupsWithState`, without a timeout. */
   public static Dataset<Row> map(Dataset<Row> rows) {
     return byKey(rows)
         .mapGroupsWithState(new Count(), Encoders.bean(Seen.class), Encoders.STRING())
         .toDF();
   }
 
-  /** `flatMapGroupsWithState`, with a time-out by event time; the rows need a watermark. */
+  /** Applies `flatMapGroupsWithState`, with an event-time timeout; the rows need a watermark. */
   public static Dataset<Row> flatMap(Dataset<Row> rows) {
     return byKey(rows)
         .flatMapGroupsWithState(

@@ -6,7 +6,7 @@ import java.nio.file.Paths;
 import org.apache.spark.sql.ForeachWriter;
 import org.apache.spark.sql.Row;
 
-/** A sink that, in one batch, says in a file that it is there, and then waits for its end. */
+/** A sink that, in one batch, writes a file to announce that batch, and then waits to be killed. */
 public final class Stuck extends ForeachWriter<Row> {
   private final long batch;
   private final String reached;
