@@ -79,7 +79,7 @@ def _require_readable(job: Job, evidence: Evidence) -> None:
     unread = unread_files.find(evidence)
     if unread:
         raise LocationForbidden(
-            f"the checkpoint of job `{job.name}` cannot be read: `{unread[0].path}`:"
+            f"cannot read `{unread[0].path}` in the checkpoint of job `{job.name}`:"
             f" {unread[0].reason}",
             hint=f"give this user the right to read all of `{evidence.location.value}`, then start"
             " again",
