@@ -364,7 +364,7 @@ def test_columns_that_the_rows_do_not_have(
     ],
 )
 def test_a_password_in_a_declaration_is_refused_and_not_repeated(connection: str) -> None:
-    with pytest.raises(OptionInvalid, match="without a password") as caught:
+    with pytest.raises(OptionInvalid, match="contains a password") as caught:
         postgres_append(connection, "rows")
     assert "hunter2" not in f"{caught.value} {caught.value.hint}"
 

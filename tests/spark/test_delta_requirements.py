@@ -1,10 +1,11 @@
 """What is refused about a table before a batch is planned, and again when the table changed."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -175,6 +176,27 @@ def test_columns_of_the_change_data_feed_are_refused(
     with pytest.raises(SchemaMismatch, match="change data feed"):
         driver.put(2, rows, SizeVerdict.LARGE)
     assert spark.read.format("delta").load(str(path)).count() == (1 if keys else 2)
+
+
+def test_a_feed_that_is_switched_on_while_a_batch_is_collected_stops_the_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The files are written by then, and not committed."""
+    path = tmp_path / "t"
+    rows = spark.sql("SELECT 1 AS id, 'insert' AS _change_type")
+    driver = Started(path).prepare(rows)
+    driver.put(0, rows)
+    table = str(path)
+
+    def switch_on(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        properties = {"delta.enableChangeDataFeed": "true"}
+        deltalake.DeltaTable(table).alter.set_table_properties(properties)
+        yield from batches
+
+    late = rows.coalesce(1).mapInArrow(switch_on, rows.schema)
+    with pytest.raises(SchemaMismatch, match="change data feed"):
+        driver.put(1, late)
+    assert spark.read.format("delta").load(table).count() == 1
 
 
 def test_rows_without_the_partition_column_are_refused(spark: SparkSession, tmp_path: Path) -> None:

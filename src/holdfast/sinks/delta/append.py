@@ -86,6 +86,7 @@ class DeltaAppendSink:
         self._ledgered.prepare(life, schema, spark)
         head = self._evolve(self._ledgered.log.head(), schema, spark)
         self._require(head, schema, spark)
+        self._ledgered.recheck = lambda head: self._require(head, schema, spark)
 
     def _require(self, head: Head, rows: "StructType", spark: "SparkSession") -> None:
         """Raise what is wrong with the table for the rows; asked again when the table changed."""

@@ -48,6 +48,8 @@ class LedgeredDeltaTable:
             properties=sink.properties,
             overwrites=overwrites,
         )
+        self.recheck: Callable[[Head], None] = _accept
+        """Raises what the sink refuses about the table; set when the sink is prepared."""
         self._spark: SparkSession | None = None
         self._checkpointing: threading.Thread | None = None
 
@@ -121,7 +123,10 @@ class LedgeredDeltaTable:
         raise contract.make_contended_error(self.place.path)
 
     def require_fit_still(self, fits: Head, now: Head, batch: Batch) -> None:
-        """Raise SinkContended where rows that fit the table as it was may not fit it any more."""
+        """Raise SinkContended where rows that fit the table as it was may not fit it any more.
+
+        And raise what the sink refuses about a table: its properties may have changed, too.
+        """
         if not now.has_same_layout(fits):
             raise SinkContended(
                 f"expected the table `{self.place.path}` to stay as it was while batch"
@@ -129,6 +134,7 @@ class LedgeredDeltaTable:
                 " partitions or constraints",
                 hint="let the batch run again; nothing of it was written",
             )
+        self.recheck(now)
 
     def begin(self, fits: Head, batch: Batch, spark: "SparkSession"):  # type: ignore[no-untyped-def]  # noqa: ANN201
         """Start a transaction of Delta's on the very version that the batch is decided on.
@@ -172,6 +178,10 @@ class LedgeredDeltaTable:
                 target=write_checkpoint, args=(spark, self.place.path), daemon=True
             )
             self._checkpointing.start()
+
+
+def _accept(_: Head) -> None:
+    """Refuse nothing, until the sink says what it refuses."""
 
 
 def write_checkpoint(spark: "SparkSession", path: str) -> None:

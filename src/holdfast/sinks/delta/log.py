@@ -54,8 +54,7 @@ class Head:
 
 
 def _list_demands(head: Head) -> tuple[object, ...]:
-    properties = head.table.metadata().configuration
-    return head.native, head.partition_by, head.table.schema(), properties
+    return head.native, head.partition_by, head.table.schema()
 
 
 class LogTail:

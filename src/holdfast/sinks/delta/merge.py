@@ -90,6 +90,7 @@ class DeltaMergeSink:
         self.require_fit(schema, spark)
         self._ledgered.prepare(life, schema, spark)
         self._require(self._ledgered.log.head(), schema, spark)
+        self._ledgered.recheck = lambda head: self._require(head, schema, spark)
 
     def _require(self, head: Head, rows: "StructType", spark: "SparkSession") -> None:
         """Raise what is wrong with the table for the rows; asked again when the table changed."""
