@@ -453,7 +453,7 @@ def test_the_code_that_wrote_the_checkpoint_goes_on_as_told(setup: Setup) -> Non
     setup.land(0)
     setup.run("delta", code=once)
     setup.land(3)
-    with pytest.raises(QueryFailed, match="a checkpoint that does not fit") as told:
+    with pytest.raises(QueryFailed, match="the checkpoint does not fit this query") as told:
         setup.run("delta", code=changed, accept="STATE_SCHEMA_CHANGED")
     assert told.value.hint.startswith("start the code that wrote the checkpoint")
     setup.run("delta", code=once)

@@ -135,7 +135,7 @@ def test_a_second_object_for_a_query_that_still_runs_is_refused(
         first(rows, batch)
         second(rows, batch)
 
-    with pytest.raises(StreamingQueryException, match="still writes through another one"):
+    with pytest.raises(StreamingQueryException, match="through a different `once` object"):
         job.run(both)
     first.close()
     assert not (tmp_path / "b").exists()
