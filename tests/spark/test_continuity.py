@@ -39,7 +39,7 @@ _EPOCH = 1_767_225_600
 _PUT_BACK = re.compile(
     r"put back `(?P<entry>[^`]+)`: the offset of source `0` must be `(?P<offset>[^`]+)`;"
     r" delete `(?P<crc>[^`]+)` if it exists\. If `(?P<following>[^`]+)` exists and no sink has"
-    r" batch \d+, delete it and `(?P<following_crc>[^`]+)`\."
+    r" batch \d+, delete `[^`]+` and `(?P<following_crc>[^`]+)`\."
 )
 
 
