@@ -20,9 +20,9 @@ BEHIND = (
 def pending(batch: int) -> str:
     """Return how to go on with a table that was restored while a batch was pending."""
     return (
-        f"delete the rows of batch {batch} from the table, if it has them, and put back those of"
-        f" earlier batches that are missing; then start once with `--accept SINK_BEHIND`, which"
-        f" writes batch {batch} again"
+        f"delete the rows of batch {batch} from a database table, to which the start writes that"
+        " batch again, but put them back into a Delta table, for which the start skips it; put back"
+        " the missing rows of earlier batches; then start once with `--accept SINK_BEHIND`"
     )
 
 

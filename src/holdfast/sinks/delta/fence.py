@@ -114,7 +114,7 @@ def _get_batch(last: LastWritten) -> BatchId | None:
 def _commit_at_end(
     mine: _Fence, table: deltalake.DeltaTable, last: WrittenBatch | NothingWritten
 ) -> bool:
-    """Create the first log entry that is free; False if the table has to be opened anew."""
+    """Create the first log entry that is free; False if the table must be opened again."""
     partition_by = tuple(table.metadata().partition_columns)
     version = table.version() + 1
     for _ in range(_ENTRIES):
@@ -153,7 +153,7 @@ def _commit_by_spark(
     last: WrittenBatch | NothingWritten,
     spark: "SparkSession",
 ) -> None:
-    """Let Spark commit the fence, or nothing where the table has to be opened anew."""
+    """Let Spark commit the fence, or nothing where the table must be opened again."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
